@@ -23,8 +23,8 @@ from onnxq.options.option import read_options
 
 FILE = Path(onnxq.__file__).parent / "options" / "call_options.pyi"
 FUNCTIONS = [
-    "analyze", "bundle", "calibrate", "check", "compare", "diff", "extract", "look", "plan", "quantize", "run_pieces",
-    "sanitize", "sensitivity", "split", "statistics",
+    "analyze", "bundle", "calibrate", "check", "compare", "diff", "extract", "look", "plan", "quantize",
+    "run_pieces", "sanitize", "sensitivity", "split", "statistics",
 ]  # fmt: skip
 STUB = FILE.with_name("parameters.pyi")
 NAMES = FILE.parents[1] / "__init__.pyi"

@@ -120,7 +120,7 @@ IN_FILE = {
 IN_PYTHON = {
     "calibrate": {"executor"}, "quantize": {"executor", "layers", "ready", "state", "submit"},
     "sensitivity": {"executor", "layers", "state", "submit"},
-    "plan": {"layers"}, "activations": {"histograms"}, "weights": {"histograms"},
+    "plan": {"layers"}, "bundle": {"layers"}, "activations": {"histograms"}, "weights": {"histograms"},
     "analyze": {"histogram"}, "check": {"again"},
 }  # fmt: skip
 

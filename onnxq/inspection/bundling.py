@@ -46,7 +46,7 @@ from onnxq.run import ort
 from onnxq.run.compare import Recording, compare_models
 from onnxq.run.ort import Feeds
 from onnxq.run.profiles import Profile
-from onnxq.targets import Target, load_target
+from onnxq.targets import load_target
 from onnxq.targets.devices import device_of
 
 REFERENCES = 4
@@ -211,12 +211,12 @@ def bundle(
         found = read_bundle(out)
         refs = _References.of(Path(model), data, asked, len(found.samples), heard)
         return _Made(
-            Path(model), data, out, asked, target, layers, heard, refs, found.candidates
+            Path(model), data, out, asked, layers, heard, refs, found.candidates
         ).again(found)  # fmt: skip
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{str(out)!r} exists, and is not an empty folder", hint="give another one with -o")
     refs = _References.of(Path(model), data, asked, references, heard)
-    return _Made(Path(model), data, out, asked, target, layers, heard, refs).bundle()
+    return _Made(Path(model), data, out, asked, layers, heard, refs).bundle()
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,14 +279,13 @@ class _Made:
     """
 
     def __init__(
-        self, model: Path, data: DataSource, folder: Path, asked: Options, target: Target,
-        layers: Sequence[LayerRule], observe: Observer, references: _References,
-        candidates: Sequence[Candidate] = (),
+        self, model: Path, data: DataSource, folder: Path, asked: Options, layers: Sequence[LayerRule],
+        observe: Observer, references: _References, candidates: Sequence[Candidate] = (),
     ) -> None:  # fmt: skip
         self.candidates, self.left_out = [*candidates], dict[str, str]()
         self.profiles: dict[str, Profile] = {}
         self._model, self._data, self._folder, self._asked = model, data, folder, asked
-        self._target, self._layers, self._observe = target, layers, observe
+        self._target, self._layers, self._observe = load_target(asked.repairs.target), layers, observe
         self._references = references
         self._hashes = {sha256(folder / one.file) for one in candidates}
 
@@ -367,7 +366,7 @@ class _Made:
 
     def _float16(self) -> None:
         typed = self._target.strongly_typed
-        given: dict[str, Any] = {"format": Format(body="fp16"), "calibration": self._asked.calibration}
+        given: dict[str, Any] = {"format": Format(body="fp16")}
         result = sanitize(
             self._model, self._data if typed else None, observe=self._observe,
             **{**self._both(), **(given if typed else {"images": None, "feeding": None})},
@@ -483,8 +482,9 @@ def read_bundle(folder: Path) -> Bundle:
         UserError: there is none.
     """
     kinds = {"bundle": Readable(Bundle, 1)}
-    hint = "give a folder that onnxq bundle wrote"
-    return read_document(folder / measure.MANIFEST, kinds, "bundle of onnxq", hint).document
+    return read_document(
+        folder / measure.MANIFEST, kinds, "bundle of onnxq", hint="give a folder that onnxq bundle wrote"
+    ).document
 
 
 def measured(folder: Path) -> tuple[dict[str, list[float]], tuple[str, ...]]:
@@ -493,12 +493,14 @@ def measured(folder: Path) -> tuple[dict[str, list[float]], tuple[str, ...]]:
     Raises:
         UserError: results.json cannot be read.
     """
-    path, hint = folder / measure.RESULTS, "move it away, and measure the bundle again"
-    held = read_json(path, "results of measure.py", hint)
+    path = folder / measure.RESULTS
+    held = read_json(path, "results of measure.py", hint="move it away, and measure the bundle again")
     try:
         return measure.read_results(held)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{str(path)!r} is no results of measure.py: {error!r}", hint=hint) from error
+        raise UserError(
+            f"{str(path)!r} is no results of measure.py: {error!r}", hint="measure again"
+        ) from error
 
 
 def proposed(
