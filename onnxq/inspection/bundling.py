@@ -397,11 +397,11 @@ class _Made:
                 yield f"without-{place + 1}", say("bundle.without", first=first, last=last), out
 
     def _scaled(self, file: PlanFile) -> PlanFile | None:
-        """The plan with the other form of weight scales: `post-scale` where a layer has a scale a channel."""
+        """The plan with the other form of weight scales: a scale a channel where any layer has one scale."""
         nodes = {node.name: node for node in Model.open(self._folder / f"{WHOLE}.onnx").nodes}
         own = {one.node: one.scales for one in file.layers if one.format != "float" and one.node in nodes}
         weighted = {name for name in own if layer_of(nodes[name], quantized=True) is not None}
-        form = "" if all(own[name] for name in weighted) else "post-scale"
+        form = "" if any(own[name] for name in weighted) else "post-scale"
         if not weighted or not (file.body and file.body.settled):
             return None
         return replace(
