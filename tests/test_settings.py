@@ -56,7 +56,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "plan": ('"p.toml"', Path("/f/p.toml")),
     "body": ('"fp32"', "fp32"), "io": ('"fp32"', "fp32"), "scale_form": ('"post-scale"', "post-scale"),
     "format": ('"fp8"', "fp8"), "loud": ('"auto"', "auto"),
-    "cache": ("true", True), "device": ('"l4"', "l4"),
+    "cache": ("true", True), "device": ('"l4"', "l4"), "dla": ("true", True),
     "no_engine": ("true", False), "no_page": ("true", False),
     "min_sqnr": ("30", 30.0), "ship_from": ("80", 80.0), "min_agreement": ('"logits=99"', ("logits", 99.0)),
     "task": ('"detect:yolov8"', "detect:yolov8"), "labels": ('"l.json"', Path("/f/l.json")),

@@ -13,7 +13,7 @@ from onnxq.base.user_code import MisusedError, UserFunction
 from onnxq.checks.engine import Judge
 from onnxq.checks.finding import SEVERITIES, Finding, Severity
 
-Need = Literal["file", "pairs", "plan", "data", "engine", "target", "runtime"]
+Need = Literal["file", "pairs", "plan", "data", "engine", "target", "dla", "runtime"]
 
 NEEDS: Mapping[Need, str] = {
     "file": "the model as the user gave it, a `Subject`; always there",
@@ -22,6 +22,7 @@ NEEDS: Mapping[Need, str] = {
     "data": "the same, where there are data or statistics",
     "engine": "the engine of the model as it is, a `Seen`, where NVIDIA's compiler built it",
     "target": "what the target's table and the rules say, a `TargetAnswer`",
+    "dla": "the repaired model, where it is to run on DLA, an `OnDla`",
     "runtime": "what onnxruntime and NVIDIA's parser and compiler say, a `RuntimeAnswer`",
 }
 """What a check may need, and what its function is called with."""
@@ -37,6 +38,7 @@ COMMANDS: Mapping[Need, str] = {
     "data": COMPLETE,
     "engine": "onnxq engine MODEL --match NODE",
     "target": AT_NODE,
+    "dla": AT_NODE,
     "runtime": "onnxq rules explain --message REASON",
 }
 """What goes on from a finding of a check that states no command: each word in capitals is filled in."""

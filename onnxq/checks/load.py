@@ -13,7 +13,7 @@ from onnxq.checks.finding import Finding
 
 ORDER = (
     # the target, onnxruntime and NVIDIA's compiler
-    "unsupported", "repairable", "plugin", "runtime", "parser",
+    "unsupported", "repairable", "plugin", "runtime", "parser", "dla",
     # pairs
     "int32-dequantize", "zero-point", "uint8", "no-zero-point", "16-bit", "scale-sign", "computed-scale",
     "number-format", "one-element-scale", "scale-types", "fp16-scale", "fp16-product", "activation-axis",

@@ -43,7 +43,7 @@ def _own(function: UserFunction) -> Check:
         raise UserError(
             f"{function} is named {call.name!r}, as a check of onnxq", hint="give it another name"
         )
-    if call.needs in ("target", "runtime"):
+    if call.needs in ("target", "dla", "runtime"):
         raise UserError(f"{function} needs {call.needs!r}, which only onnxq tells", hint="let it need 'file'")
     return dataclasses.replace(call, place=function, kind=str(function))
 

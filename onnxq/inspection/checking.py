@@ -23,6 +23,7 @@ from onnxq.base.version import VERSION
 from onnxq.checks import Check, Need
 from onnxq.checks.answers import RuntimeAnswer, TargetAnswer, repairs_of
 from onnxq.checks.command import Checked, commanded
+from onnxq.checks.each.dla import OnDla
 from onnxq.checks.finding import SEVERITIES, Finding, by_severity, exit_code
 from onnxq.checks.lint import advised, confirmed_lint, explains, seen_in
 from onnxq.checks.load import CHECKS, checks_that_need, found_by
@@ -39,7 +40,7 @@ from onnxq.options.call_options import CheckOptions
 from onnxq.options.command_line import Takes, kept
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.options.settings import Repairs
+from onnxq.options.settings import Compilation, Repairs
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compiler import check_device
 from onnxq.pipeline.job import Job
@@ -51,6 +52,7 @@ from onnxq.pipeline.not_taken import (
     unsupported,
 )
 from onnxq.pipeline.repairing import sanitize_any
+from onnxq.pipeline.result import Result
 from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rule.load import load_rules
@@ -301,6 +303,7 @@ def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
     engine = engines[0] if engines is not None else None
     beyond = beyond_compiler(original, target)
     findings = _of_file(original, target, report, engines, beyond, repairs, sizes_made_up=not inputs.profiles)
+    findings += _of_dla(result, compilation, target)
     subjects = _known(original, target, engine) if asked.own else {}  # what the user's own checks may need
     measured = None
     if job is not None:
@@ -362,6 +365,14 @@ def _of_file(
         *lint,
         *(one for one in of_runtime if one.kind not in _REPEATS or not explains(lint, one.reason)),
     ]
+
+
+def _of_dla(result: Result, compilation: Compilation, target: Target) -> list[Finding]:
+    """What runs on the GPU of a model that is to run on DLA."""
+    if not compilation.dla or compilation.stated is None:
+        return []
+    on = OnDla(Model.open(result.model, stripped=True), compilation.stated, target)
+    return found_by(checks_that_need("dla"), on)
 
 
 def _known(model: Model, target: Target, engine: trt.Engine | None) -> dict[Need, Any]:

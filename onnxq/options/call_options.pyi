@@ -130,6 +130,7 @@ class _Compilation(TypedDict, total=False):
     compilation: Compilation | Mapping[str, Any] | None
     device: str | int | Path | None
     compile: bool
+    dla: bool
 
 class _GoalOfCompare(TypedDict, total=False):
     goal: Goal | Mapping[str, Any] | None
@@ -195,6 +196,11 @@ class _Goal(TypedDict, total=False):
 class _DivisionOfQuantize(TypedDict, total=False):
     division: Division | Mapping[str, Any] | None
     workers: int
+
+class _CompilationOfQuantize(TypedDict, total=False):
+    compilation: Compilation | Mapping[str, Any] | None
+    device: str | int | Path | None
+    compile: bool
 
 class _Details(TypedDict, total=False):
     details: Details | Mapping[str, Any] | None
@@ -288,7 +294,7 @@ class QuantizeOptions(
     _DivisionOfQuantize,
     _RepairsOfPlan,
     _Inputs,
-    _Compilation,
+    _CompilationOfQuantize,
     _Details,
     _Runtime,
 ): ...

@@ -655,6 +655,7 @@ class Compilation(Group, title="Engine", table="engine", examples=("--device l4"
             (87 for 8.7) or the path of a file of your own; None: not stated, 8.9 is compiled for.
         compile: whether to compile where NVIDIA's compiler is installed. Where the result does not compile
             and the original does, `report.engine.regressed` is true, and `regression` says why.
+        dla: whether it is to run on the deep learning accelerator of a Jetson.
     """
 
     device: str | int | Path | None = option(
@@ -662,6 +663,7 @@ class Compilation(Group, title="Engine", table="engine", examples=("--device l4"
         kinds.name_or_path("device", [*device_table()["device"]], ".toml", named_as, is_name), metavar="NAME",
     )  # fmt: skip
     compile: bool = option(True, "Do not compile.", NOT, flag=("--no-engine",))
+    dla: bool = option(False, "Say what its deep learning accelerator (DLA) leaves to the GPU.", FLAG)
 
     @property
     def stated(self) -> Device | None:

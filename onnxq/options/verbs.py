@@ -91,7 +91,7 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
     "Make a model": {
         "quantize": Verb(
             (*_QUANTIZED, Goal, Division, *_MODEL, Compilation, Outcome, Papers, Details, Runtime),
-            without=("allow_interface_changes", "shard"), keys=("keep_fp32", "prove", "workers"),
+            without=("allow_interface_changes", "shard", "dla"), keys=("keep_fp32", "prove", "workers"),
             config=True,
             first=_flags("calib output target preset shape batch min-sqnr min-agreement keep-float repair"),
         ),
@@ -110,12 +110,14 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
         ),
         "plan": Verb(
             (*_QUANTIZED, *_MODEL, Compilation, Runtime),
-            without=("allow_interface_changes", "cache", "plan", "compile"), keys=("keep_fp32",), config=True,
+            without=("allow_interface_changes", "cache", "plan", "compile", "dla"), keys=("keep_fp32",),
+            config=True,
             first=_flags("calib output target preset shape batch method keep-float body repair"),
         ),
         "bundle": Verb(
             (*_QUANTIZED, *_MODEL, Compilation, Runtime),
-            without=("allow_interface_changes", "cache", "plan", "compile", "stats", "partial", "pairs"),
+            without=("allow_interface_changes", "cache", "plan", "compile", "dla", "stats", "partial",
+                     "pairs"),
             keys=("keep_fp32",), config=True,
             first=_flags("calib output target device preset shape batch method references repair"),
         ),
@@ -155,7 +157,7 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
         ),
         "engine": Verb(
             (Compilation, Inputs),
-            without=("compile", "shapes", "assume", "freeze", "batch", "profile_weights"),
+            without=("compile", "dla", "shapes", "assume", "freeze", "batch", "profile_weights"),
             first=_flags(
                 "compare layer-info profile-times run-times against-fp16 device match op dot profile"
             ),

@@ -27,7 +27,7 @@ from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import main_of
 from onnxq.run.profiles import Profile
 from onnxq.targets import Target
-from onnxq.targets.devices import ASSUMED, first_with
+from onnxq.targets.devices import ASSUMED, devices, first_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,15 @@ def check_device(wanted: Compilation, target: Target) -> None:
         raise UserError(
             f"{target.title} does not run on {device.title}: that has TensorRT {device.releases}",
             hint=f"give --target {device.target}",
+        )
+    if wanted.dla and (device is None or not device.dla):
+        having = " or ".join(one.name for one in devices() if one.dla)
+        which = "no device is named" if device is None else f"{device.title} has no DLA"
+        raise UserError(f"--dla is given, and {which}", hint=f"give --device {having}, or leave --dla out")
+    if wanted.dla and device is not None and not device.has_dla(target):
+        raise UserError(
+            f"{target.title} does not run on the DLA of {device.title}",
+            hint="give --target 10.3 for JetPack 6, 8.5 for JetPack 5, or 11.4 for AGX Orin",
         )
     sm = wanted.sm(target)
     if wanted.compile and target.is_compiled_here and sm != ASSUMED:

@@ -305,6 +305,12 @@ def device_table() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8"))
 
 
+@functools.cache
+def dla_table() -> dict[str, Any]:
+    """What the deep learning accelerator of Jetson takes: `dla.toml`."""
+    return tomllib.loads(Path(__file__).with_name("dla.toml").read_text("utf-8"))
+
+
 # -- a file of the user's ---------------------------------------------------------------------------
 
 _FORMS = ("per-channel", "post-scale", "per-tensor")

@@ -11,7 +11,7 @@ from typing import Any
 
 from onnxq.base import tables
 from onnxq.base.errors import UserError, unknown_name
-from onnxq.targets import Target, device_table, is_known, load_target, version_of
+from onnxq.targets import Target, device_table, dla_table, is_known, load_target, version_of
 
 ASSUMED = 89
 """The compute capability that is compiled for where no device is named."""
@@ -70,6 +70,15 @@ class Device:
             and (not last or version[: len(version_of(last))] <= version_of(last))
             for first, last in self.tensorrt
         )
+
+    def has_dla(self, target: Target) -> bool:
+        """Whether a release runs on its deep learning accelerator; a table of the user's is taken to."""
+        if not self.dla or not is_known(target.name) or target.compiler == "own":
+            return self.dla > 0 and not is_known(target.name)
+        version, (old, new) = version_of(target.name), dla_table()["releases"]
+        if version[0] >= version_of(new[0])[0]:
+            return version >= version_of(new[0]) and self.name in dla_table()["typed"]
+        return version_of(old[0]) <= version and version[:2] <= version_of(old[1])
 
     @property
     def releases(self) -> str:

@@ -22,6 +22,7 @@ from onnxq.base.catalogue import table
 from onnxq.base.errors import UserError
 from onnxq.checks import NEEDS, Check, Evidence, Fact, Seen, Subject, api, each, load
 from onnxq.checks.answers import RuntimeAnswer, TargetAnswer
+from onnxq.checks.each.dla import OnDla
 from onnxq.checks.finding import Finding
 from onnxq.checks.lint import confirmed_lint
 from onnxq.checks.load import CHECKS, ORDER, found_by
@@ -31,7 +32,7 @@ from onnxq.inspection import checking
 
 GIVEN = {
     "file": Subject, "pairs": Subject, "plan": Evidence, "data": Evidence, "engine": Seen,
-    "target": TargetAnswer, "runtime": RuntimeAnswer,
+    "target": TargetAnswer, "dla": OnDla, "runtime": RuntimeAnswer,
 }  # fmt: skip
 
 NO_BIAS = '''"""Convolutions without a bias."""

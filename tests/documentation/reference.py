@@ -12,12 +12,13 @@ import typer
 
 import onnxq
 from onnxq import rule
+from onnxq.checks.each.dla import taken
 from onnxq.cli.app import app
 from onnxq.options.keywords import OPTIONS
 from onnxq.options.option import Option, read_options
 from onnxq.options.settings import GROUPS
 from onnxq.options.verbs import VERBS
-from onnxq.targets import DEFAULT, device_table, load_target
+from onnxq.targets import DEFAULT, device_table, dla_table, load_target
 from onnxq.targets.devices import devices
 
 _OPTIONS = """# All options
@@ -69,6 +70,14 @@ _OTHERS = {"Observer": "What `observe=` takes: a function that is told each step
 """Public names that are no functions and no classes."""
 
 
+_DLA = """## DLA
+
+`onnxq check MODEL --device agx-orin --target 10.3 --dla` says what the deep learning accelerator leaves to
+the GPU, why, and how often the work crosses. It asks `onnxq/targets/dla.toml`, which has this of NVIDIA's pages;
+nothing of it was run here. TensorRT up to 10.7 has DLA, and 11.4 on AGX Orin. Its sizes are fixed.
+"""
+
+
 def devices_page() -> str:
     """`docs/reference/devices.md`."""
     families: dict[str, list[str]] = {}
@@ -97,6 +106,18 @@ def devices_page() -> str:
     ]
     head = ("target", "TensorRT", "compute capabilities")
     tables.append(f"## JetPack\n\n{_row(head)}\n{_row(['---'] * 3)}\n" + "\n".join(packs) + "\n")
+    rows = []
+    for name, layer in dla_table()["layer"].items():
+        ops = [
+            *map(_code, layer["operators"]),
+            *(f"`{op}` from {v} on" for op, v in layer.get("since", {}).items()),
+        ]
+        if "capability" in layer:
+            ops.append(f"from compute capability {layer['capability'] / 10:.1f} on")
+        limits = "; ".join(f"{one['of']} {taken(one)}" for one in layer["limits"])
+        rows.append(_row((name, ", ".join(ops), limits, _cell(dla_table()["sources"][layer["source"]]))))
+    head = ("layer", "operators", "limits", "source")
+    tables.append(f"{_DLA}\n{_row(head)}\n{_row(['---'] * 4)}\n" + "\n".join(rows) + "\n")
     return "\n".join((_DEVICES, *tables))
 
 
