@@ -73,8 +73,8 @@ _OTHERS = {"Observer": "What `observe=` takes: a function that is told each step
 _DLA = """## DLA
 
 `onnxq check MODEL --device agx-orin --target 10.3 --dla` says what the deep learning accelerator leaves to
-the GPU, why, and how often the work crosses. It asks `onnxq/targets/dla.toml`, which has this of NVIDIA's pages;
-nothing of it was run here. TensorRT up to 10.7 has DLA, and 11.4 on AGX Orin. Its sizes are fixed.
+the GPU, why, and how often the work crosses. It asks `onnxq/targets/dla.toml`, which has this of NVIDIA's
+pages; nothing of it was run here. TensorRT up to 10.7 has DLA, and 11.4 on AGX Orin. Its sizes are fixed.
 """
 
 
