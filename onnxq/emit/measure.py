@@ -44,6 +44,10 @@ _NO_GPU = re.compile(
 )
 _VERSION = re.compile(r"\[TensorRT(?:-RTX)? v(\d+)\]")
 
+_NO_NUMBER = re.compile(r"(?<=[\s,\[])-?(?:nan|inf)(?=[\s,\]])", re.IGNORECASE)
+_JSON = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""What trtexec writes of what is no number, and JSON."""
+
 Results = Dict[str, Any]
 
 
@@ -330,8 +334,9 @@ class Measuring:
 
     def _answers(self, name: str) -> Dict[str, np.ndarray]:
         try:
-            held = json.loads((self.bundle.folder / "fed" / "out.json").read_text("utf-8"))
-            return {one["name"]: np.array(numbers(one["values"]), np.float64) for one in held}
+            text = (self.bundle.folder / "fed" / "out.json").read_text("utf-8")
+            held = json.loads(_NO_NUMBER.sub(lambda one: _JSON[one[0].lower()], text))
+            return {one["name"]: np.array(one["values"], np.float64) for one in held}
         except (OSError, ValueError, KeyError, TypeError):
             return {}
 
@@ -439,14 +444,12 @@ def quoted(name: str) -> str:
     return f"'{name}'" if ":" in name or "," in name else name
 
 
-def numbers(values: Any) -> List[float]:
-    """Numbers as JSON has them; what it cannot hold, "nan" and "inf", is text."""
-    return [float(one) for one in values]
-
-
 def powers(wanted: np.ndarray, found: np.ndarray) -> Tuple[float, float]:
-    """The power of what is wanted about its mean, and that of the difference."""
-    wanted = wanted.astype(np.float64)
+    """The power of what is wanted about its mean, and that of the difference; where the float model is finite."""
+    finite = np.isfinite(wanted)
+    wanted, found = wanted[finite].astype(np.float64), found[finite]
+    if not wanted.size:
+        return 0.0, 0.0
     noise = float(((wanted - found) ** 2).mean()) if np.isfinite(found).all() else math.inf
     return float(((wanted - wanted.mean()) ** 2).mean()), noise
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import json
 import math
 import random
+import re
 import shutil
 import stat
 import sys
@@ -273,6 +275,27 @@ def test_ratios_of_rounds_do_not_see_what_all_share() -> None:
     assert (took, low, high) == (pytest.approx(0.5), pytest.approx(0.5), pytest.approx(0.5))
     assert measure.ratio([1.0], [2.0])[1:] == (0.0, math.inf)
     assert not measure.apart({"a": [1.0, 1.1, 0.9], "b": [1.02, 1.0, 1.06]})
+
+
+def test_nan_of_an_engine_is_wrong_and_of_the_model_is_no_matter() -> None:
+    wanted = np.array([1.0, -np.inf, 3.0])
+    assert measure.powers(wanted, np.array([1.0, 7.0, 3.0])) == (1.0, 0.0)
+    assert measure.decibels(*measure.powers(wanted, np.array([np.nan, 7.0, 3.0]))) < -99
+    said = measure._NO_NUMBER.sub(lambda one: measure._JSON[one[0]], '[1, nan, -inf, "inf", -nan]')
+    assert said == '[1, NaN, -Infinity, "inf", NaN]'
+
+
+def test_the_script_is_one_for_python_3_8() -> None:
+    text = Path(measure.__file__).read_text("utf-8")
+    tree = ast.parse(text, feature_version=(3, 8))
+    modules = {
+        name.partition(".")[0]
+        for node in ast.walk(tree)
+        for name in ([one.name for one in node.names] if isinstance(node, ast.Import)
+                     else [str(node.module)] if isinstance(node, ast.ImportFrom) else [])
+    }  # fmt: skip
+    assert modules - set(sys.stdlib_module_names) == {"numpy"}
+    assert not re.search(r"strict=|removeprefix|removesuffix|zoneinfo|\bmatch ", text)
 
 
 def test_what_was_measured_is_of_the_rounds_that_all_ran_in(tmp_path: Path) -> None:
