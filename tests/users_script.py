@@ -38,6 +38,8 @@ def made(model: Path) -> list[Path]:
     with onnxq.bar() as observe:
         result = quantized(model, observe)
     planned: onnxq.Planned = onnxq.plan(model, target="tensorrt-10")
+    folder: onnxq.Bundle = onnxq.bundle(model, "images", "folder", references=2)
+    print(folder.candidates[0].near_db + 1.0)
     ranked: onnxq.Sensitivity = onnxq.sensitivity(model, "images", ranking=onnxq.Ranking(top=3))
     repaired: onnxq.Result = onnxq.sanitize(model)
     first: onnxq.FirstSettings = onnxq.init(model, "images", "onnxq.toml")

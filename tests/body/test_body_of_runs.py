@@ -164,6 +164,11 @@ def test_matrix_products_have_one_scale(options: dict[str, Any], layers: list[st
     )
     result = onnxq.quantize(model, samples(), **QUICK, **options)
     assert result.report["body"]["post_scaled"] == layers
+    assert result.report["body"]["per_channel"].keys() <= {"one", "two", "product"} - set(layers)
+    if "target" not in options:
+        assert result.report["body"]["per_channel"].keys() <= {
+            "product"
+        }  # of a Conv it is nothing to be told
 
 
 def test_a_plan_says_what_stays_float32(tmp_path: Path) -> None:
@@ -395,13 +400,20 @@ def test_a_goal_does_not_count_what_the_body_does_not_lose(monkeypatch: pytest.M
 def test_a_fault_of_the_body_does_not_cost_the_run(
     step: str, body: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = onnxq.quantize(net(), samples(), body="fp32", **QUICK)  # type: ignore[arg-type]
+    model = net(
+        NET.replace("[N, 16, 8, 8] y", "[N, 16, 32] y").replace(
+            "[out] y = Sigmoid (s)", "t = Reshape (s, size) [product] f = MatMul (t, m) [out] y = Sigmoid (f)"
+        ),
+        size=np.array([-1, 16, 64]),
+        m=np.random.default_rng(3).standard_normal((64, 32)).astype(np.float32),
+    )
+    wanted = onnxq.quantize(model, samples(), body="fp32", **QUICK)  # type: ignore[arg-type]
 
     def broken(*_: object, **__: object) -> None:
         raise KeyError("a fault")
 
     monkeypatch.setattr(step, broken)
-    result = onnxq.quantize(net(), samples(), body=body, **QUICK)  # type: ignore[arg-type]
+    result = onnxq.quantize(model, samples(), body=body, **QUICK)  # type: ignore[arg-type]
     assert result.model == wanted.model
     told = any("fault of onnxq (KeyError" in note for note in result.report["body"]["notes"])
     assert told == (body is None or "slices" in step)

@@ -123,6 +123,12 @@ def test_what_dla_takes_stays_there() -> None:
     assert only.advice.endswith("trtexec --useDLACore=0 --allowGPUFallback --int8 --fp16")
 
 
+def test_what_holds_of_xavier_alone_is_taken_on_orin() -> None:
+    body = "a = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)  y = Softmax <axis = 1> (a)"
+    (only,) = found(body, AGX)
+    assert "2 of 2 layers run on DLA" in only.reason
+
+
 def test_parts_and_crossings_are_counted() -> None:
     body = "a = Relu (x)  b = HardSwish (a)  c = Relu (b)  d = Relu (a)  e = Add (c, d)  y = HardSwish (e)"
     *two, last = found(body, AGX)

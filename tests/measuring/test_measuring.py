@@ -298,6 +298,38 @@ def test_the_script_is_one_for_python_3_8() -> None:
     assert not re.search(r"strict=|removeprefix|removesuffix|zoneinfo|\bmatch ", text)
 
 
+def test_a_gain_that_is_not_shown_is_none() -> None:
+    times = {"float16": [1.0, 1.0, 1.0, 1.0], "int8": [0.7, 1.2, 0.8, 1.05]}
+    assert measure.choose(times, "float16", dict.fromkeys(times, 0.0)) == "float16"
+    times["int8"] = [0.9, 0.91, 0.89, 0.9]
+    assert measure.choose(times, "float16", dict.fromkeys(times, 0.0)) == "int8"
+    times["near"] = [0.903, 0.912, 0.893, 0.903]
+    assert measure.choose(times, "float16", {"float16": 60, "int8": 20, "near": 30}) == "near"
+
+
+def test_each_round_begins_with_another_one() -> None:
+    order: list[str] = []
+
+    class Ordered(Drifting):
+        def _timed(self, name: str) -> float:
+            order.append(name)
+            return 1.0 if name == "a" else 1.015
+
+    Ordered(World(0), {}).time(["a", "b", "c"])
+    assert [order[place] for place in (0, 3, 6)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("version", "size"), [((8, 6), 4), ((10, 3), 8)])
+def test_older_releases_are_fed_int32(version: tuple[int, int], size: int, tmp_path: Path) -> None:
+    device = Drifting(World(0), {})
+    device.tool = type("Tool", (), {"version": version, "graph": False})()  # type: ignore[assignment]
+    device.bundle = type("B", (), {"folder": tmp_path, "manifest": {"dynamic": "ids:1x3"}})()  # type: ignore
+    words = device._fed("int8", {"ids": np.array([[1, 2, 3]])}, 0)
+    assert (tmp_path / "fed" / "0.0.bin").stat().st_size == 3 * size
+    assert f"--loadInputs=ids:{tmp_path}/fed/0.0.bin" in words
+    assert "--shapes=ids:1x3" in words
+
+
 def test_what_was_measured_is_of_the_rounds_that_all_ran_in(tmp_path: Path) -> None:
     entries = {
         "a": {"status": "right", "ms": {"0": 1.0, "1": 2.0}},
