@@ -83,6 +83,7 @@ def commands(
     yield "advised", ["quantize", model, *calib, *fast, "-o", folder / "a.onnx", "--no-engine", "--budget", 2]
     yield "plan", ["plan", model, *calib, *fast, "-o", folder / "p.toml", "--force"]
     yield "plan-without-data", ["plan", model, "-o", folder / "p0.toml", "--force"]
+    yield "bundle", ["bundle", model, *calib, *fast, "-o", folder / "bundle"]
     yield "sensitivity", ["sensitivity", model, *calib, *fast]
     yield "calibrate", ["calibrate", model, *calib, "-o", folder / "x.stats.npz"]
     yield "check", ["check", model, *no_engine]

@@ -115,8 +115,8 @@ def _branch_shapes(node: Node) -> str:
     """Branches of one rank and other sizes; those of other ranks are a rule's."""
     if not node.inputs or not _is_runtime(node.inputs[0]):
         return ""
-    for number in range(len(node.outputs)):
-        one, other = (node.body(name)[number].shape for name in ("then_branch", "else_branch"))
+    for tensors in zip(*node.bodies.values(), strict=False) if len(node.bodies) == 2 else ():
+        one, other = (tensor.shape for tensor in tensors)
         if one is None or other is None or len(one) != len(other):
             continue
         if any(a != b for a, b in zip(one, other, strict=True) if isinstance(a, int) and isinstance(b, int)):
@@ -141,8 +141,14 @@ def _nine_dimensions(node: Node) -> str:
     return f"{max(ranks)} dimensions" if max(ranks, default=0) > 8 else ""
 
 
+def _dtype(node: Node) -> np.dtype | None:
+    """The type of what a node reads first."""
+    data = node.operands(1)[0]
+    return None if data is None else data.dtype
+
+
 def _range_type(node: Node) -> str:
-    dtype = None if node.inputs[0] is None else node.inputs[0].dtype
+    dtype = _dtype(node)
     halved = dtype is not None and dtype.itemsize == 2 and not _is_folded(node)
     return f"tensors of {dtype}" if halved else ""
 
@@ -179,17 +185,19 @@ def _resize_axes(node: Node) -> str:
 
 
 def _integers(node: Node) -> str:
-    dtype = None if node.inputs[0] is None else node.inputs[0].dtype
+    dtype = _dtype(node)
     return f"tensors of {dtype}" if dtype is not None and dtype.kind == "i" else ""
 
 
 def _trilu_rank(node: Node) -> str:
-    rank = None if node.inputs[0] is None else node.inputs[0].rank
+    data = node.operands(1)[0]
+    rank = None if data is None else data.rank
     return f"{rank} dimensions" if rank not in (None, 2, 3) else ""
 
 
 def _dynamic_lengths(node: Node) -> str:
-    shape, axis = None if node.inputs[0] is None else node.inputs[0].shape, node.attr("time_axis", 0)
+    data, axis = node.operands(1)[0], node.attr("time_axis", 0)
+    shape = None if data is None else data.shape
     return noted("any-length") if shape and axis < len(shape) and not isinstance(shape[axis], int) else ""
 
 
