@@ -51,6 +51,7 @@ BY_KEY = {
     "calib/stats_file.py": "the arrays of an archive, and the number of its form",
     "calib/trt_cache.py": "the groups of a pattern",
     "cli/peer_flags.py": "rows of the catalogue",
+    "checks/each/dla.py": "rows of dla.toml",
     "checks/own.py": "what a function of the user's gives",
     "emit/measure.py": "its own files",
     "compiled/exported.py": "files of trtexec",

@@ -51,14 +51,14 @@ _JSON = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 Results = Dict[str, Any]
 
 
-class Refused(Exception):
+class NotMeasured(Exception):
     """What cannot be measured, why, and what to do."""
 
 
 # -- the bundle ---------------------------------------------------------------------------------------
 
 
-class Bundle:
+class BundleFolder:
     """A folder that `onnxq bundle` wrote."""
 
     def __init__(self, folder: Path) -> None:
@@ -69,11 +69,11 @@ class Bundle:
             self.candidates = {one["name"]: one for one in self.manifest["candidates"]}
             self.files = dict(self.manifest["files"])
         except FileNotFoundError:
-            raise Refused(
+            raise NotMeasured(
                 f"{folder} has no manifest.json: run measure.py in the folder that onnxq bundle wrote"
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise Refused(f"{path} cannot be read ({error}): copy the folder again")
+            raise NotMeasured(f"{path} cannot be read ({error}): copy the folder again")
         said = [str(self.manifest.get(key)) for key in ("model_sha256", "target", "device")]
         said += [str(self.files.get(name)) for name in self.manifest["samples"]]
         self.hash = hashlib.sha256("|".join(said).encode("utf-8")).hexdigest()
@@ -83,15 +83,15 @@ class Bundle:
         for name, wanted in self.files.items():
             path = self.folder / name
             if not path.is_file():
-                raise Refused(f"{name} is missing: copy the folder again")
+                raise NotMeasured(f"{name} is missing: copy the folder again")
             if sha256(path) != wanted:
-                raise Refused(
+                raise NotMeasured(
                     f"{name} is not the file that was bundled (its hash differs): copy the folder again"
                 )
         need = 2 * sum((self.folder / one["file"]).stat().st_size for one in self.candidates.values())
         free = shutil.disk_usage(self.folder).free
         if free < need:
-            raise Refused(
+            raise NotMeasured(
                 f"the engines may take {need / 1e6:.0f} MB, and {free / 1e6:.0f} MB are free in {self.folder}"
             )
 
@@ -134,7 +134,9 @@ class Tool:
         code, text = self.run(["--help"], 60)
         found = _VERSION.search(text)
         if found is None:
-            raise Refused(f"{path} does not say its version, and ends with {code}: give trtexec with --tool")
+            raise NotMeasured(
+                f"{path} does not say its version, and ends with {code}: give trtexec with --tool"
+            )
         number = int(found[1])
         major, rest = divmod(number, 10000) if number >= 100000 else divmod(number, 1000)
         self.version = (major, rest // 100)
@@ -147,7 +149,7 @@ class Tool:
             path = shutil.which(name)
             if path:
                 return Tool(path)
-        raise Refused(
+        raise NotMeasured(
             f"there is no {names[0]} here: give its path with --tool, as --tool /usr/src/tensorrt/bin/trtexec"
         )
 
@@ -184,7 +186,7 @@ class Measuring:
         results: what is known so far.
     """
 
-    def __init__(self, bundle: Bundle, tool: Tool, seconds: float, say: Callable[[str], None]) -> None:
+    def __init__(self, bundle: BundleFolder, tool: Tool, seconds: float, say: Callable[[str], None]) -> None:
         self.bundle, self.tool, self.say = bundle, tool, say
         self.until = time.monotonic() + seconds
         self.path = bundle.folder / RESULTS
@@ -201,14 +203,16 @@ class Measuring:
             held = json.loads(self.path.read_text("utf-8"))
             held["candidates"].keys()
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise Refused(f"{self.path} cannot be read: move it away to measure anew")
+            raise NotMeasured(f"{self.path} cannot be read: move it away to measure anew")
         for key, what in (
             ("bundle", "another bundle"),
             ("tensorrt", "another TensorRT"),
             ("device", "another device"),
         ):
             if held.get(key) != own[key]:
-                raise Refused(f"results.json is of {what} ({held.get(key)}): move it away to measure anew")
+                raise NotMeasured(
+                    f"results.json is of {what} ({held.get(key)}): move it away to measure anew"
+                )
         return dict(held)
 
     @property
@@ -223,7 +227,7 @@ class Measuring:
             beside.write_text(json.dumps(self.results, indent=1), "utf-8")
             os.replace(beside, self.path)
         except OSError as error:
-            raise Refused(f"results.json cannot be written: {error}")
+            raise NotMeasured(f"results.json cannot be written: {error}")
 
     def entry(self, name: str) -> Dict[str, Any]:
         """What is known of a candidate."""
@@ -260,7 +264,7 @@ class Measuring:
         (self.bundle.folder / f"{name}.build.log").write_text(text, "utf-8")
         entry["build_seconds"] = round(time.monotonic() - since, 1)
         if code and _NO_GPU.search(text):
-            raise Refused("there is no GPU here that TensorRT can use: run measure.py on the device")
+            raise NotMeasured("there is no GPU here that TensorRT can use: run measure.py on the device")
         if code == 124 and self.left <= 1:
             raise TimeoutError
         entry["status"], entry["why"] = (
@@ -641,7 +645,7 @@ def main(words: Optional[Sequence[str]] = None) -> int:
     )
     asked = parser.parse_args(words)
     try:
-        bundle = Bundle(asked.folder)
+        bundle = BundleFolder(asked.folder)
         bundle.check()
         tool = Tool.find(asked.tool, bundle.manifest["tool"])
         wanted = str(bundle.manifest["tensorrt"])
@@ -650,7 +654,7 @@ def main(words: Optional[Sequence[str]] = None) -> int:
             and not asked.any_version
             and wanted.split(".") != [str(n) for n in tool.version[: wanted.count(".") + 1]]
         ):
-            raise Refused(
+            raise NotMeasured(
                 "this is TensorRT {}.{}, and the bundle is for {}: make it with --target {}.{}, or give --any-version".format(
                     *tool.version, wanted, *tool.version
                 )
@@ -659,7 +663,7 @@ def main(words: Optional[Sequence[str]] = None) -> int:
             bundle, tool, asked.time_limit, lambda line: print(line, file=sys.stderr, flush=True)
         )
         print("\n".join(measuring.run()))
-    except Refused as error:
+    except NotMeasured as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

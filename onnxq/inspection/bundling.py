@@ -61,7 +61,7 @@ _SURE = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate(DocumentPart):
+class BundledModel(DocumentPart):
     """A model that is measured.
 
     Attributes:
@@ -131,7 +131,7 @@ class Bundle(Shown, DocumentPart):
     device: str
     dynamic: str
     baseline: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[BundledModel, ...]
     inputs: tuple[Mapping[str, str], ...]
     outputs: tuple[Mapping[str, str], ...]
     samples: tuple[str, ...]
@@ -280,7 +280,7 @@ class _Made:
 
     def __init__(
         self, model: Path, data: DataSource, folder: Path, asked: Options, layers: Sequence[LayerRule],
-        observe: Observer, references: _References, candidates: Sequence[Candidate] = (),
+        observe: Observer, references: _References, candidates: Sequence[BundledModel] = (),
     ) -> None:  # fmt: skip
         self.candidates, self.left_out = [*candidates], dict[str, str]()
         self.profiles: dict[str, Profile] = {}
@@ -468,7 +468,7 @@ class _Made:
         near = ", ".join([f"outputs at {decibels(level)}", *kept])
         build = (*types, *(f"--{key}={said}" for key, said in shapes.items() if said))
         self.candidates.append(
-            Candidate(
+            BundledModel(
                 name, path.name, planned, what, counts, build, levels, min(levels.values()), near,
                 parts,
             )

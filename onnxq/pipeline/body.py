@@ -40,11 +40,10 @@ def body_of(job: Job, format: Format, file: PlanFile | None) -> BodyPlan:
         )
     own = speaks_half(job.model.to_proto(weights=False))
     kind, because = _kind(job, format, own)
-    forced = format.scale_form is not None
     body = BodyPlan(
-        kind, format.io == (kind or "fp32"), format.scale_form or job.target.scale_form, forced,
-        frozenset() if forced else job.target.post_scale, because, half=own,
-        widens=own and format.body == "fp32", asked=_asked(job.model, format.keep_fp32),
+        kind, format.io == (kind or "fp32"), format.scale_form or job.target.scale_form,
+        format.scale_form is not None, because, half=own, widens=own and format.body == "fp32",
+        asked=_asked(job.model, format.keep_fp32),
     )  # fmt: skip
     if file is not None and file.body is not None:
         body = body_as_stated(body, file, file.body, format)

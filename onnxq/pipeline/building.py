@@ -209,20 +209,19 @@ class Built:
     def _post_scaled(self, model: Model) -> tuple[tuple[str, ...], Mapping[str, Reason]]:
         """Gives layers one weight scale, where that is wanted and better; which, and why others have not."""
         body = self.draft.body
-        every = body.form == "post-scale"
-        if body.plain or not (every or body.post_scale or body.layers):
+        if body.plain or not (body.form == "post-scale" or body.layers):
             return (), {}
         half = body.decision is not None
         stays = {**body.decision.stays, **body.refused} if body.decision is not None else {}
         better = better_forms(model, half=half, stays=stays)
-        usual = {node.name for node in model.nodes if every or node.op in body.post_scale} & better.keys()
         if body.layers is None:
             # without half precision it costs nothing
-            asked = {n for n in usual if better[n].post_scaled or (body.forced and not half)}
+            asked = {n for n, form in better.items() if form.post_scaled or (body.forced and not half)}
         else:
             asked = {n for n in body.layers if n in better and (better[n].post_scaled or not half)}
         scaled = post_scale(model, asked)
-        left = {name: form.why for name, form in better.items() if name in usual - asked}
+        told = body.form == "post-scale"
+        left = {name: form.why for name, form in better.items() if told and name not in asked}
         return scaled.layers, {**left, **scaled.left}
 
 

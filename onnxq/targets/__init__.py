@@ -67,7 +67,6 @@ class Target:
         strongly_typed: whether it runs each tensor in the type that the file states; the builders of others
             choose by flags.
         scale_form: the form of weight scales that is best for it, of `onnxq.options.settings.SCALE_FORMS`.
-        post_scale: the operators whose layers are better off with `post-scale` all the same.
         explains: whether its trtexec writes the layers of an engine into a file, and what each takes.
         tool: the command that builds its engines: `trtexec`, or what takes the same flags.
         compiler: what the compiler that can be installed here is to it: its `own`; one of its `generation`,
@@ -93,7 +92,6 @@ class Target:
     types: tuple[str, ...] = ()
     strongly_typed: bool = False
     scale_form: str = "per-channel"
-    post_scale: frozenset[str] = frozenset()
     explains: bool = True
     tool: str = "trtexec"
     compiler: Compiler = "none"
@@ -283,7 +281,6 @@ def _target(name: str, data: Mapping[str, Any]) -> Target:
         types=tuple(data.get("types", base.types if base else ())),
         strongly_typed=data.get("strongly_typed", base.strongly_typed if base else False),
         scale_form=data.get("scale_form", base.scale_form if base else "per-channel"),
-        post_scale=frozenset(data.get("post_scale", base.post_scale if base else ())),
         explains=data.get("explains", base.explains if base else True),
         tool=data.get("tool", base.tool if base else "trtexec"),
         compiler=data.get("compiler", base.compiler if base else "none"),
@@ -320,7 +317,7 @@ _READERS: Mapping[str, tables.Reader] = {
     "custom": tables.texts, "plugins": tables.texts, "no_plugins": tables.texts, "lacks": tables.texts,
     "has": tables.texts, "types": tables.texts, "explicit": tables.truth, "cache": tables.text,
     "strongly_typed": tables.truth, "scale_form": tables.choice("scale form", _FORMS),
-    "post_scale": tables.texts, "explains": tables.truth, "tool": tables.text,
+    "explains": tables.truth, "tool": tables.text,
     "compiler": tables.choice("compiler", ("own", "generation", "none")), "miscomputes": tables.texts,
     "advice": tables.table, "limits": tables.table, "formats": tables.table,
     "since": tables.table,

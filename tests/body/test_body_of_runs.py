@@ -145,30 +145,16 @@ def test_a_plan_gives_the_same_bytes_without_data(options: dict[str, Any], tmp_p
     assert found.report["body"]["type"] == wanted.report["body"]["type"]
 
 
-@pytest.mark.parametrize(
-    ("options", "layers"),
-    [
-        ({}, ["product"]), ({"target": "tensorrt-10.13", "body": "fp16"}, ["product"]),
-        ({"target": "tensorrt-rtx"}, ["one", "two", "product"]), ({"scale_form": "per-channel"}, []),
-        ({"target": "tensorrt-8.6", "body": "fp16"}, []), ({"body": "fp32"}, []),
-    ],
-)  # fmt: skip
-def test_matrix_products_have_one_scale(options: dict[str, Any], layers: list[str]) -> None:
-    """Their sums are in half precision then; a convolution takes a scale a channel, but for RTX."""
-    model = net(
-        NET.replace("[N, 16, 8, 8] y", "[N, 16, 32] y").replace(
-            "[out] y = Sigmoid (s)", "t = Reshape (s, size) [product] f = MatMul (t, m) [out] y = Sigmoid (f)"
-        ),
-        size=np.array([-1, 16, 64]),
-        m=np.random.default_rng(3).standard_normal((64, 32)).astype(np.float32),
+def test_a_layer_has_the_form_of_scales_that_a_plan_says(tmp_path: Path) -> None:
+    plan = {name: value for name, value in QUICK.items() if name != "compile"}
+    onnxq.plan(net(), samples(), **plan).save(tmp_path / "p.toml")  # type: ignore[arg-type]
+    text = (tmp_path / "p.toml").read_text()
+    (tmp_path / "p.toml").write_text(
+        text.replace('node = "two"\n', 'node = "two"\nscales = "post-scale"\n', 1)
     )
-    result = onnxq.quantize(model, samples(), **QUICK, **options)
-    assert result.report["body"]["post_scaled"] == layers
-    assert result.report["body"]["per_channel"].keys() <= {"one", "two", "product"} - set(layers)
-    if "target" not in options:
-        assert result.report["body"]["per_channel"].keys() <= {
-            "product"
-        }  # of a Conv it is nothing to be told
+    result = onnxq.quantize(net(), plan=tmp_path / "p.toml", **QUICK)  # type: ignore[arg-type]
+    body = result.report["body"]
+    assert (body["scale_form"], body["post_scaled"], body["per_channel"]) == ("per-channel", ["two"], {})
 
 
 def test_a_plan_says_what_stays_float32(tmp_path: Path) -> None:

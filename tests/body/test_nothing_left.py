@@ -63,7 +63,7 @@ def test_no_body_is_searched_where_no_node_is_left(settled: list[Any]) -> None:
     assert settled == []
     body = result.report.body
     assert (body.type, body.float32, body.notes) == ("fp16", (), ())
-    assert body.half == 9  # three products, and what multiplies each by its ratios
+    assert body.half == 6
     assert result.report.accuracy[0].sqnr_db > 25
 
 

@@ -18,8 +18,7 @@ TEXT = """<ir_version: 8, opset_import: ["" : 17]>
     [
         ({"body": "fp32"}, 1),
         ({"body": "fp32", "scale_form": "per-tensor"}, 1),
-        ({"body": "fp16"}, 1),
-        ({"body": "fp16", "scale_form": "per-channel"}, 0),  # a Cast stands between the pair and the layer
+        ({"body": "fp16"}, 0),  # a Cast stands between the pair and the layer
     ],
 )
 def test_products_are_recognised_behind_their_pairs(options: dict[str, str], recognised: int) -> None:

@@ -22,7 +22,6 @@ class BodyPlan:
         io: whether inputs and outputs are of this type too.
         form: the form of weight scales.
         forced: whether it was asked for.
-        post_scale: the operators whose layers have one weight scale in any form that was not asked for.
         because: why it is that type.
         half: whether the model has half precision itself.
         widens: whether that becomes float32, and with `io` its inputs and outputs too.
@@ -39,7 +38,6 @@ class BodyPlan:
     io: bool = False
     form: str = "per-channel"
     forced: bool = False
-    post_scale: frozenset[str] = frozenset()
     because: Reason = _NONE
     half: bool = False
     widens: bool = False
