@@ -56,6 +56,7 @@ BY_KEY = {
     "emit/measure.py": "its own files",
     "compiled/exported.py": "files of trtexec",
     "compiled/reading.py": "counts by kind and type",
+    "inspection/checking.py:uri": "a place of SARIF",
     "graph/constants.py": "where external data are",
     "graph/features.py": "the attributes of a node",
     "targets/devices.py": "rows of devices.toml",

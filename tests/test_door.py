@@ -104,6 +104,8 @@ READS = {
     "calib/shards.py": "what this run wrote for its workers",
     "data/paths.py": "images, whose files were found by looking for files",
     "graph/load.py": "a model: it asks whether it is a file",
+    "emit/measure.py": "it runs on the device, without onnxq",
+    "inspection/bundling.py": "of the package",
     "noise/measure.py": "what this run wrote for its workers",
     "page/making.py": "of the package",
     "quant/layer_settings.py": "a file that is to be written over, which is one",
