@@ -6,7 +6,7 @@ one. int8 nodes are computed as they are. (onnxruntime by itself does not round 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,15 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from onnxq.base.grouped import fitting
 from onnxq.graph.half import HALF
 from onnxq.graph.logits import Logits, logits_of
 from onnxq.graph.source import copy_model
 from onnxq.judge.sqnr import Energy
 from onnxq.run import ort
 
-_BUDGET = 1 << 28  # bytes of tensors that are compared in one run
+BUDGET = 1 << 28
+"""Bytes of tensors that are compared in one run."""
 
 
 class LogitsName(str):
@@ -103,7 +105,7 @@ def losses(
         RunError: a model does not run.
     """
     energies = {name: Energy() for name in tensors}
-    for group in _groups(tensors):
+    for group in fitting(tensors.items(), BUDGET):
         exact, rounded = (Tapped(model, group, data_dir) for model in (reference, body))
         for feeds in samples:
             for name, want, got in zip(group, exact.run(feeds), rounded.run(feeds), strict=True):
@@ -166,20 +168,6 @@ def _fed(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
     del result.graph.node[:]
     result.graph.node.extend(rest.node)
     return result, names
-
-
-def _groups(tensors: Mapping[str, int]) -> Iterator[list[str]]:
-    """Tensors that are compared in one run, as memory allows."""
-    group: list[str] = []
-    size = 0
-    for name, nbytes in tensors.items():
-        if group and size + nbytes > _BUDGET:
-            yield group
-            group, size = [], 0
-        group.append(name)
-        size += nbytes
-    if group:
-        yield group
 
 
 def _probes(names: Iterable[str]) -> onnx.GraphProto:

@@ -3,11 +3,12 @@
 
     python3 measure.py [--tool trtexec] [--time-limit SECONDS]
 
-It needs Python 3.8, numpy, and trtexec of the TensorRT that is going to run the model (or tensorrt_rtx). Each
-model is built once, in a process of its own. What its engine answers is compared with what the float model
-answered where the bundle was made. Then the engines are timed in turns, and it stops as soon as they are told
-apart. It sends nothing and changes no setting of the machine. What was measured is in results.json: a run that
-was interrupted goes on there.
+It needs Python 3.8, numpy, and the TensorRT that is going to run the model: its trtexec (or tensorrt_rtx), or its
+Python module. Each model is built once, in a process of its own. What its engine answers is compared with what
+the float model answered where the bundle was made. Then the engines are timed in turns, and it stops as soon as
+they are told apart. Of an engine that answers wrongly the first layer that differs is looked for. It sends nothing
+and changes no setting of the machine. What was measured is in results.json: a run that was interrupted goes on
+there.
 
 `onnxq bundle` wrote it; it uses nothing else of onnxq.
 """
@@ -15,8 +16,12 @@ was interrupted goes on there.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import datetime
+import functools
 import hashlib
+import importlib
+import importlib.util
 import json
 import math
 import os
@@ -28,7 +33,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -38,9 +43,15 @@ LEAST_GAIN = 0.02
 """What a model has to gain beside float16 to be worth its accuracy: less is within what a rebuild changes."""
 ROUNDS = (5, 40)
 """The fewest and the most rounds of timing."""
+SAMPLED = 128
+"""So many values of a tensor say whether it is right."""
+MARKED = 32
+"""So many tensors are made outputs at most, at once."""
+AS_TRTEXEC = "--as-trtexec"
+"""The word behind which this file is a small trtexec, of the Python module that the next word names."""
 PLACES = ("/usr/src/tensorrt/bin/trtexec", "/opt/tensorrt/bin/trtexec", "/usr/local/tensorrt/bin/trtexec")
 _NO_GPU = re.compile(
-    r"no CUDA-capable device|CUDA driver version is insufficient|Cuda failure: 35|CUDA_ERROR_NO"
+    r"no CUDA-capable device|CUDA driver version is insufficient|Cuda failure: 35|CUDA_ERROR_NO|CUDA initialization fail"
 )
 _VERSION = re.compile(r"\[TensorRT(?:-RTX)? v(\d+)\]")
 
@@ -49,6 +60,7 @@ _JSON = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 """What trtexec writes of what is no number, and JSON."""
 
 Results = Dict[str, Any]
+Arrays = Dict[str, np.ndarray]
 
 
 class NotMeasured(Exception):
@@ -69,9 +81,7 @@ class BundleFolder:
             self.candidates = {one["name"]: one for one in self.manifest["candidates"]}
             self.files = dict(self.manifest["files"])
         except FileNotFoundError:
-            raise NotMeasured(
-                f"{folder} has no manifest.json: run measure.py in the folder that onnxq bundle wrote"
-            )
+            raise NotMeasured(f"{folder} has no manifest.json: give the folder that onnxq bundle wrote")
         except (ValueError, KeyError, TypeError) as error:
             raise NotMeasured(f"{path} cannot be read ({error}): copy the folder again")
         said = [str(self.manifest.get(key)) for key in ("model_sha256", "target", "device")]
@@ -85,27 +95,81 @@ class BundleFolder:
             if not path.is_file():
                 raise NotMeasured(f"{name} is missing: copy the folder again")
             if sha256(path) != wanted:
-                raise NotMeasured(
-                    f"{name} is not the file that was bundled (its hash differs): copy the folder again"
-                )
+                raise NotMeasured(f"{name} is not the file that was bundled: copy the folder again")
         need = 2 * sum((self.folder / one["file"]).stat().st_size for one in self.candidates.values())
         free = shutil.disk_usage(self.folder).free
         if free < need:
-            raise NotMeasured(
-                f"the engines may take {need / 1e6:.0f} MB, and {free / 1e6:.0f} MB are free in {self.folder}"
-            )
+            raise NotMeasured(f"engines may take {need / 1e6:.0f} MB, and {free / 1e6:.0f} MB are free here")
 
-    def samples(self) -> Iterator[Tuple[Dict[str, np.ndarray], Dict[str, np.ndarray]]]:
+    def samples(self) -> Iterator[Tuple[Arrays, Arrays]]:
         """The inputs and the float model's outputs of each sample."""
         for name in self.manifest["samples"]:
             with np.load(self.folder / name, allow_pickle=False) as held:
-                yield tuple(  # type: ignore[misc]
-                    {
-                        one["name"]: held[f"{kind}{place}"]
-                        for place, one in enumerate(self.manifest[kind + "puts"])
-                    }
-                    for kind in ("in", "out")
-                )
+                inputs, outputs = (enumerate(self.manifest[key]) for key in ("inputs", "outputs"))
+                given = {one["name"]: held[f"in{place}"] for place, one in inputs}
+                yield given, {one["name"]: held[f"out{place}"] for place, one in outputs}
+
+
+class Tensors:
+    """What a candidate computes inside for the first sample, as onnxruntime does: `NAME.tensors.npz`.
+
+    Attributes:
+        about: of each tensor its name, type (as ONNX numbers it), node, operator, size, whether it is an output of
+            the model, and from which of the tensors before it is computed; in the order in which they are.
+        values: `SAMPLED` values of each, float32.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with np.load(path, allow_pickle=False) as held:
+            self.about: List[Dict[str, Any]] = json.loads(str(held["about"]))
+            ends = np.cumsum([min(one["size"], SAMPLED) for one in self.about])
+            self.values = np.split(held["values"], ends[:-1])
+
+    def above(self, some: Set[int]) -> Set[int]:
+        """Some of them, and all that these are computed from."""
+        found, left = set(some), list(some)
+        while left:
+            more = set(self.about[left.pop()]["parents"]) - found
+            found |= more
+            left += more
+        return found
+
+    def level(self, place: int, found: Optional[np.ndarray]) -> float:
+        """How near an engine's values are, dB."""
+        if found is None or found.size != self.about[place]["size"]:
+            return -99.9
+        wanted = self.values[place]
+        power, noise = powers(wanted, sampled(found))
+        mean = float((wanted[np.isfinite(wanted)].astype(np.float64) ** 2).mean() if power else 1.0)
+        return decibels(max(power, 1e-3 * mean), noise)  # of values that hardly differ no digit counts
+
+
+def sampled(values: np.ndarray) -> np.ndarray:
+    """`SAMPLED` of the values of a tensor, always the same ones, from all over it."""
+    flat = values.ravel()
+    if flat.size <= SAMPLED:
+        return flat
+    return flat[np.arange(1, SAMPLED + 1, dtype=np.uint64) * 2654435761 % flat.size]
+
+
+def with_outputs(model: bytes, tensors: Sequence[Dict[str, Any]]) -> bytes:
+    """An ONNX file with more outputs of its graph.
+
+    Parts of a message that come twice are merged, and lists appended (Protocol Buffers, Encoding): a graph that
+    has only outputs (field 12, each with a name, 1, and a type, 2) is a second graph of the model (field 7).
+    """
+
+    def varint(number: int) -> bytes:
+        return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + varint(number >> 7)
+
+    def field(number: int, content: bytes) -> bytes:
+        return bytes([number << 3 | 2]) + varint(len(content)) + content
+
+    outputs = [
+        field(12, field(1, one["name"].encode()) + field(2, field(1, b"\x08" + varint(one["type"]))))
+        for one in tensors
+    ]
+    return model + field(7, b"".join(outputs))
 
 
 def sha256(path: Path) -> str:
@@ -121,70 +185,251 @@ def sha256(path: Path) -> str:
 
 
 class Tool:
-    """trtexec, or tensorrt_rtx, which takes the same flags.
+    """trtexec, or what takes its flags: tensorrt_rtx, and this file itself on the Python module of either.
 
-    Attributes:
-        path: the command.
-        version: of TensorRT, as (10, 3).
-        graph: whether engines run in a CUDA graph.
+    `version` is TensorRT's, as (10, 3); `graph` whether engines run in a CUDA graph.
     """
 
-    def __init__(self, path: str) -> None:
-        self.path, self.graph = path, True
+    def __init__(self, *command: str) -> None:
+        self.command, self.name, self.graph = command, command[-1], True
         code, text = self.run(["--help"], 60)
         found = _VERSION.search(text)
         if found is None:
-            raise NotMeasured(
-                f"{path} does not say its version, and ends with {code}: give trtexec with --tool"
-            )
+            raise NotMeasured(f"{self.name} says no version, and ends with {code}: give trtexec with --tool")
         number = int(found[1])
         major, rest = divmod(number, 10000) if number >= 100000 else divmod(number, 1000)
         self.version = (major, rest // 100)
 
     @staticmethod
-    def find(given: Optional[str], wanted: str) -> "Tool":
-        """The one that is given, or is there."""
+    def find(given: Optional[str], wanted: str, fits: Callable[["Tool"], bool]) -> "Tool":
+        """The one that is given; else the first that is there and fits, a command before a Python module."""
         names = [given] if given else [wanted, *(PLACES if wanted == "trtexec" else ())]
-        for name in names:
-            path = shutil.which(name)
-            if path:
-                return Tool(path)
-        raise NotMeasured(
-            f"there is no {names[0]} here: give its path with --tool, as --tool /usr/src/tensorrt/bin/trtexec"
-        )
+        module = given or ("tensorrt" if wanted == "trtexec" else wanted)
+        found = [Tool(path) for path in map(shutil.which, names) if path]
+        if module.isidentifier() and importlib.util.find_spec(module):
+            found.append(Tool(sys.executable, os.path.abspath(__file__), AS_TRTEXEC, module))
+        if not found:
+            raise NotMeasured(f"there is no {names[0]} here, and no Python module {module}: see --tool")
+        return next(filter(fits, found), found[0])
 
     def run(self, words: Sequence[str], seconds: float) -> Tuple[int, str]:
         """Runs it in a process of its own; the exit code (negative: the signal that ended it) and what it said."""
         process = subprocess.Popen(
-            [self.path, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            [*self.command, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
+        late = False
         try:
             said = process.communicate(timeout=seconds)[0]
         except BaseException as error:
+            late = isinstance(error, subprocess.TimeoutExpired)
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except OSError:
                 process.kill()
             said = process.communicate()[0]
-            if not isinstance(error, subprocess.TimeoutExpired):
+            if not late:
                 raise
-            return 124, said.decode("utf-8", "replace")
-        return process.returncode, said.decode("utf-8", "replace")
+        return 124 if late else process.returncode, said.decode("utf-8", "replace")
+
+
+class Driver:
+    """The library of NVIDIA's driver: memory, a stream, a graph and events (CUDA Driver API)."""
+
+    def __init__(self) -> None:
+        try:
+            self.library = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+        except OSError:
+            raise NotMeasured("no CUDA-capable device is detected: there is no driver")
+        device = ctypes.c_int()
+        self.call("cuInit", 0)
+        self.call("cuDeviceGet", ctypes.byref(device), 0)
+        self.call("cuCtxSetCurrent", self.made("cuDevicePrimaryCtxRetain", device))
+        self.stream = self.made("cuStreamCreate", 1)
+        self.start, self.end = self.made("cuEventCreate", 0), self.made("cuEventCreate", 0)
+
+    def call(self, name: str, *words: Any) -> None:
+        """Calls a function."""
+        code = getattr(self.library, name)(*words)
+        if code:
+            raise NotMeasured(f"{name} failed: {'CUDA_ERROR_NO_DEVICE' if code == 100 else code}")
+
+    def made(self, name: str, *words: Any) -> ctypes.c_void_p:
+        """A handle or an address, which a function writes where its first argument points to."""
+        handle = ctypes.c_void_p()
+        self.call(name, ctypes.byref(handle), *words)
+        return handle
+
+    def put(self, array: np.ndarray) -> ctypes.c_void_p:
+        """The address of a copy on the GPU."""
+        at, size = (
+            self.made("cuMemAlloc_v2", ctypes.c_size_t(max(array.nbytes, 1))),
+            ctypes.c_size_t(array.nbytes),
+        )
+        self.call("cuMemcpyHtoD_v2", at, ctypes.c_void_p(array.ctypes.data), size)
+        return at
+
+    def get(self, array: np.ndarray, at: ctypes.c_void_p) -> np.ndarray:
+        """The array, with what is there on the GPU."""
+        self.call("cuMemcpyDtoH_v2", ctypes.c_void_p(array.ctypes.data), at, ctypes.c_size_t(array.nbytes))
+        return array
+
+    def captured(self, launch: Callable[[], None]) -> Callable[[], None]:
+        """The same as one graph."""
+        graph = ctypes.c_void_p()
+        self.call("cuStreamBeginCapture_v2", self.stream, 1)
+        launch()
+        self.call("cuStreamEndCapture", self.stream, ctypes.byref(graph))
+        whole = self.made("cuGraphInstantiateWithFlags", graph, ctypes.c_ulonglong(0))
+        return lambda: self.call("cuGraphLaunch", whole, self.stream)
+
+    def ms(self, launch: Callable[[], None]) -> float:
+        """Runs it; what that takes on the GPU, ms."""
+        took = ctypes.c_float()
+        self.call("cuEventRecord", self.start, self.stream)
+        launch()
+        self.call("cuEventRecord", self.end, self.stream)
+        self.call("cuStreamSynchronize", self.stream)
+        self.call("cuEventElapsedTime", ctypes.byref(took), self.start, self.end)
+        return took.value
+
+
+class PythonTool:
+    """A small trtexec of TensorRT's Python module (8.5 and later): the flags that are used here, the same files."""
+
+    def __init__(self, module: str, words: Sequence[str]) -> None:
+        self.trt = importlib.import_module(module)
+        self.given = dict(word[2:].partition("=")[::2] for word in words)
+        self.log = self.trt.Logger(self.trt.Logger.WARNING)
+
+    def run(self) -> None:
+        """Builds an engine, or runs one."""
+        major, minor, patch = [int(part) for part in re.findall(r"\d+", self.trt.__version__)][:3]
+        number = 10000 * major + 100 * minor + patch if major >= 10 else 1000 * major + 100 * minor + patch
+        print(f"[TensorRT v{number}]", flush=True)
+        if "onnx" in self.given:
+            Path(self.given["saveEngine"]).write_bytes(self.built())
+        if "loadEngine" in self.given or "exportProfile" in self.given:
+            self.ran()
+
+    def network(self) -> Tuple[Any, Any, Any]:
+        """The builder, the network of the model, and its parser, which holds the weights."""
+        builder = self.trt.Builder(self.log)
+        explicit = getattr(self.trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)
+        network = builder.create_network(0 if explicit is None else 1 << int(explicit))
+        parser = self.trt.OnnxParser(network, self.log)
+        if not parser.parse_from_file(self.given["onnx"]):
+            raise NotMeasured("; ".join(parser.get_error(n).desc() for n in range(parser.num_errors)))
+        return builder, network, parser
+
+    def built(self) -> bytes:
+        """An engine."""
+        builder, network, parser = self.network()
+        config = builder.create_builder_config()
+        for name in {"fp16", "int8", "fp8"} & set(self.given):
+            config.set_flag(getattr(self.trt.BuilderFlag, name.upper()))
+        config.profiling_verbosity = self.trt.ProfilingVerbosity.DETAILED
+        shapes = [read_shapes(self.given.get(key, "")) for key in ("minShapes", "optShapes", "maxShapes")]
+        profile = builder.create_optimization_profile()
+        for name in shapes[0]:
+            profile.set_shape(name, *(one[name] for one in shapes))
+        if shapes[0]:
+            config.add_optimization_profile(profile)
+        engine = builder.build_serialized_network(network, config)
+        del parser
+        if engine is None:
+            raise NotMeasured("no engine was built")
+        return bytes(engine)
+
+    def ran(self) -> None:
+        """Runs an engine, and writes what is asked for."""
+        given, driver = self.given, Driver()
+        file = Path(given.get("loadEngine", given.get("saveEngine", "")))
+        engine = self.trt.Runtime(self.log).deserialize_cuda_engine(file.read_bytes())
+        context = None if engine is None else engine.create_execution_context()
+        if context is None:
+            raise NotMeasured("the engine cannot be read")
+        arrays = self.bound(engine, context, driver)
+
+        def launch() -> None:
+            if not context.execute_async_v3(driver.stream.value):
+                raise NotMeasured("the engine does not run")
+
+        driver.ms(launch)
+        run = driver.captured(launch) if "useCudaGraph" in given else launch
+        driver.ms(run)
+        if "exportLayerInfo" in given:
+            told = engine.create_engine_inspector().get_engine_information(
+                self.trt.LayerInformationFormat.JSON
+            )
+            Path(given["exportLayerInfo"]).write_text(told, "utf-8")
+        if "exportProfile" in given:
+            Path(given["exportProfile"]).write_text(
+                json.dumps(self.profiled(context, launch, driver)), "utf-8"
+            )
+        if "exportOutput" in given:
+            out = []
+            for name, (array, at) in arrays.items():
+                if engine.get_tensor_mode(name) == self.trt.TensorIOMode.OUTPUT:
+                    values = (array if at is None else driver.get(array, at)).astype(np.float64)
+                    out.append({"name": name, "values": values.ravel().tolist()})
+            Path(given["exportOutput"]).write_text(json.dumps(out), "utf-8")
+        if "exportTimes" in given:
+            warm = time.monotonic() + float(given["warmUp"]) / 1000
+            until = warm + float(given["duration"])
+            runs: List[Dict[str, float]] = []
+            while time.monotonic() < until or len(runs) < int(given["iterations"]):
+                took = driver.ms(run)
+                runs += [{"computeMs": took}] * (time.monotonic() >= warm)
+            Path(given["exportTimes"]).write_text(json.dumps(runs), "utf-8")
+
+    def bound(self, engine: Any, context: Any, driver: Driver) -> Dict[str, Tuple[np.ndarray, Any]]:
+        """Inputs and outputs by name: the array here, and its address on the GPU, or None."""
+        trt, found = self.trt, {}  # type: Any, Dict[str, Tuple[np.ndarray, Any]]
+        shapes = read_shapes(self.given.get("shapes", self.given.get("optShapes", "")))
+        files = dict(re.findall(r"'?([^',]+?)'?:([^:,']+)(?:,|$)", self.given.get("loadInputs", "")))
+        names = [engine.get_tensor_name(number) for number in range(engine.num_io_tensors)]
+        names.sort(key=lambda name: engine.get_tensor_mode(name) != trt.TensorIOMode.INPUT)
+        for name in names:
+            if engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT:
+                context.set_input_shape(name, shapes.get(name, tuple(engine.get_tensor_shape(name))))
+            shape = tuple(context.get_tensor_shape(name))
+            if min(shape, default=0) < 0:
+                raise NotMeasured(f"the size of {name} is known only when it runs: give trtexec with --tool")
+            array = np.zeros(shape, trt.nptype(engine.get_tensor_dtype(name)))
+            if name in files:
+                array = np.fromfile(files[name], array.dtype).reshape(shape)
+            at = None if engine.get_tensor_location(name) == trt.TensorLocation.HOST else driver.put(array)
+            context.set_tensor_address(name, array.ctypes.data if at is None else at.value)
+            found[name] = array, at
+        return found
+
+    def profiled(self, context: Any, launch: Callable[[], None], driver: Driver) -> List[Dict[str, Any]]:
+        """What each layer takes, as trtexec writes it."""
+        found: Dict[str, List[float]] = {}
+
+        class Times(self.trt.IProfiler):  # type: ignore[name-defined, misc]
+            def report_layer_time(self, name: str, ms: float) -> None:
+                found.setdefault(name, []).append(ms)
+
+        context.profiler = Times()
+        for _ in range(10):
+            driver.ms(launch)
+        told = [{"name": k, "timeMs": sum(v), "averageMs": sum(v) / len(v)} for k, v in found.items()]
+        return [{"count": 10}, *told]
+
+
+def read_shapes(text: str) -> Dict[str, Tuple[int, ...]]:
+    """Shapes as trtexec takes them: `x:1x3x8x8,'y:0':1x4`."""
+    found = re.findall(r"'?([^',]+?)'?:(\d+(?:x\d+)*)(?:,|$)", text)
+    return {name: tuple(map(int, sizes.split("x"))) for name, sizes in found}
 
 
 # -- measuring ----------------------------------------------------------------------------------------
 
 
 class Measuring:
-    """One run of it.
-
-    Attributes:
-        bundle: the folder.
-        tool: what builds and runs engines.
-        until: when it has to end, on the clock of `time.monotonic`.
-        results: what is known so far.
-    """
+    """One run of it: `results` is what is known so far, `until` when it ends, on the clock of `time.monotonic`."""
 
     def __init__(self, bundle: BundleFolder, tool: Tool, seconds: float, say: Callable[[str], None]) -> None:
         self.bundle, self.tool, self.say = bundle, tool, say
@@ -198,21 +443,16 @@ class Measuring:
             "tensorrt": "{}.{}".format(*self.tool.version), "device": device_name(), "machine": platform.machine(),
         }  # fmt: skip
         if not self.path.is_file():
-            return {**own, "date": now(), "candidates": {}, "answer": []}
+            now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M")
+            return {**own, "date": now, "candidates": {}, "answer": []}
         try:
             held = json.loads(self.path.read_text("utf-8"))
             held["candidates"].keys()
         except (ValueError, KeyError, TypeError, AttributeError):
             raise NotMeasured(f"{self.path} cannot be read: move it away to measure anew")
-        for key, what in (
-            ("bundle", "another bundle"),
-            ("tensorrt", "another TensorRT"),
-            ("device", "another device"),
-        ):
+        for key, what in ("bundle", "bundle"), ("tensorrt", "TensorRT"), ("device", "device"):
             if held.get(key) != own[key]:
-                raise NotMeasured(
-                    f"results.json is of {what} ({held.get(key)}): move it away to measure anew"
-                )
+                raise NotMeasured(f"results.json is of another {what} ({held.get(key)}): move it away")
         return dict(held)
 
     @property
@@ -231,46 +471,45 @@ class Measuring:
 
     def entry(self, name: str) -> Dict[str, Any]:
         """What is known of a candidate."""
-        entry: Dict[str, Any] = self.results["candidates"].setdefault(
-            name, {"status": "new", "why": "", "ms": {}}
-        )
-        return entry
+        fresh: Dict[str, Any] = {"status": "new", "why": "", "ms": {}}
+        return dict.setdefault(self.results["candidates"], name, fresh)
 
     # A candidate that is refused, crashes or answers wrongly is a result, not the end.
 
     def build(self, name: str) -> None:
         """Builds an engine once."""
         entry, one = self.entry(name), self.bundle.candidates[name]
-        engine = self.bundle.folder / f"{name}.engine"
+        engine = self.path_of(name, "engine")
         if entry["status"] != "new" and (engine.is_file() or entry["status"] not in ("built", "right")):
             return
         words = [f"--onnx={self.bundle.folder / one['file']}", f"--saveEngine={engine}", *one["build"]]
         if self.bundle.manifest["explains"]:
-            words += [
-                "--profilingVerbosity=detailed",
-                "--dumpProfile",
-                "--separateProfileRun",
-                "--iterations=10",
-            ]
-            words += [
-                f"--exportLayerInfo={self.bundle.folder / name}.layers.json",
-                f"--exportProfile={self.bundle.folder / name}.times.json",
-            ]
-        else:
-            words.append("--skipInference" if self.tool.version >= (8, 5) else "--buildOnly")
+            words += ["--profilingVerbosity=detailed", "--dumpProfile", "--separateProfileRun"]
+            words += ["--iterations=10", f"--exportLayerInfo={self.path_of(name, 'layers.json')}"]
+            words += [f"--exportProfile={self.path_of(name, 'times.json')}"]
         self.say(f"building {name}")
         since = time.monotonic()
-        code, text = self.tool.run(words, max(self.left, 1))
-        (self.bundle.folder / f"{name}.build.log").write_text(text, "utf-8")
+        code, text = self.built(words)
+        self.path_of(name, "build.log").write_text(text, "utf-8")
         entry["build_seconds"] = round(time.monotonic() - since, 1)
+        done = code == 0 and engine.is_file()
+        entry["status"], entry["why"] = ("built", "") if done else failed(code, text)
+        self.save()
+
+    def path_of(self, name: str, ending: str) -> Path:
+        """A file beside a candidate."""
+        return self.bundle.folder / f"{name}.{ending}"
+
+    def built(self, words: List[str]) -> Tuple[int, str]:
+        """What comes of building an engine."""
+        if not any(word.startswith("--exportProfile") for word in words):
+            words = [*words, "--skipInference" if self.tool.version >= (8, 5) else "--buildOnly"]
+        code, text = self.tool.run(words, max(self.left, 1))
         if code and _NO_GPU.search(text):
             raise NotMeasured("there is no GPU here that TensorRT can use: run measure.py on the device")
         if code == 124 and self.left <= 1:
             raise TimeoutError
-        entry["status"], entry["why"] = (
-            ("built", "") if code == 0 and engine.is_file() else failed(code, text)
-        )
-        self.save()
+        return code, text
 
     def verify(self, name: str) -> None:
         """Compares what an engine answers with what the float model answered."""
@@ -280,22 +519,13 @@ class Measuring:
         entry["outputs_db"] = {}
         power: Dict[str, List[float]] = {}
         for place, (inputs, wanted) in enumerate(self.bundle.samples()):
-            code, text = self.tool.run(self._fed(name, inputs, place), min(300.0, max(self.left, 1)))
-            if code and self.tool.graph:  # of one engine that cannot be captured none is
-                self.tool.graph = False
-                code, text = self.tool.run(self._fed(name, inputs, place), min(300.0, max(self.left, 1)))
+            code, text, found = self.answers(name, inputs, place)
             if code:
-                if code == 124 and self.left <= 1:
-                    raise TimeoutError
                 entry["status"], entry["why"] = failed(code, text)
                 break
-            found = self._answers(name)
             for output, values in wanted.items():
                 if output not in found or found[output].size != values.size:
-                    entry["status"], entry["why"] = (
-                        "wrong",
-                        f"the engine does not give output {output} as the model does",
-                    )
+                    entry.update(status="wrong", why=f"it does not give output {output} as the model does")
                     break
                 signal_power, noise = powers(values.ravel(), found[output])
                 told = power.setdefault(output, [0.0, 0.0])
@@ -303,49 +533,104 @@ class Measuring:
                 told[1] += noise
         if entry["status"] == "built":
             entry["outputs_db"] = {output: decibels(*both) for output, both in power.items()}
-            entry["status"], entry["why"] = self._judged(one, entry["outputs_db"])
+            entry["status"] = "right"
+            for output, level in entry["outputs_db"].items():
+                known = min(one["outputs_db"].get(output, 40.0), 40.0)  # so near it is in onnxruntime
+                if not level >= (known - 6 if known > 12 else known / 2):
+                    said = f"output {output} is {level:.1f} dB from the float model's, not {known:.1f} dB"
+                    entry.update(status="wrong", why=said)
         self.save()
 
-    @staticmethod
-    def _judged(one: Dict[str, Any], found: Dict[str, float]) -> Tuple[str, str]:
-        """An engine may be so much less near than the file was in onnxruntime, on the same samples."""
-        for output, level in found.items():
-            known = min(one["outputs_db"].get(output, 40.0), 40.0)
-            least = known - 6 if known > 12 else known / 2
-            if not level >= least:
-                return (
-                    "wrong",
-                    f"output {output} is {level:.1f} dB from the float model's, where {known:.1f} dB were expected",
-                )
-        return "right", ""
+    def locate(self, name: str) -> None:
+        """Names the first layer of a wrong engine that differs, and saves what it reads and gives.
 
-    def _fed(self, name: str, inputs: Dict[str, np.ndarray], place: int) -> List[str]:
+        Ever fewer tensors are made outputs. As that changes what TensorRT fuses, the fault may hide: then fewer are.
+        """
+        entry, one = self.entry(name), self.bundle.candidates[name]
+        if entry["status"] != "wrong" or "where" in entry:
+            return
+        held, ends = Tensors(self.path_of(name, "tensors.npz")), [entry["outputs_db"], one["outputs_db"]]
+        limit = sum(min(40.0, max(0.0, min(levels.values(), default=0.0))) for levels in ends) / 2
+        left, most = set(range(len(held.about))), MARKED
+        while len(left) > 1 and most > 1:
+            order = sorted(left)
+            marks = {order[place] for place in np.linspace(0, len(order) - 1, most).astype(int).tolist()}
+            marks |= {place for place in left if held.about[place]["output"]}
+            self.say(f"looking for what is wrong in {name}: {len(left)} layers are left")
+            found = self.marked(name, held, sorted(marks))
+            good = {place for place, values in found.items() if held.level(place, values) >= limit}
+            bad = min(set(found) - good, default=None)
+            most //= 2 if bad is None else 1
+            left = left if bad is None else held.above({bad}) - held.above(good)
+        entry["where"] = self._where(name, held, sorted(left)) if left else ""
+        self.save()
+
+    def _where(self, name: str, held: Tensors, left: Sequence[int]) -> str:
+        last = left[-1]
+        node = "{node} ({op})".format(**held.about[last])
+        if len(left) > 1:
+            return f"one of {len(left)} layers that run together up to {node} differs"
+        found = self.marked(name, held, [*held.about[last]["parents"], last])
+        level = held.level(last, found.get(last))
+        arrays: Dict[str, Any] = {held.about[place]["name"]: values for place, values in found.items()}
+        arrays.update(("input " + key, values) for key, values in next(self.bundle.samples())[0].items())
+        np.savez_compressed(self.path_of(name, "wrong.npz"), **arrays)
+        return f"{node} is the first layer that differs, {level:.1f} dB: {name}.wrong.npz has what it reads"
+
+    def marked(self, name: str, held: Tensors, places: Sequence[int]) -> Dict[int, np.ndarray]:
+        """What the engine of a candidate gives for some tensors, for the first sample; {} where none is built."""
+        one, own = self.bundle.candidates[name], f"{name}.marked"
+        model, engine = self.path_of(own, "onnx"), self.path_of(own, "engine")
+        more = [held.about[place] for place in places if not held.about[place]["output"]]
+        try:
+            model.write_bytes(with_outputs((self.bundle.folder / one["file"]).read_bytes(), more))
+            code, _ = self.built([f"--onnx={model}", f"--saveEngine={engine}", *one["build"]])
+            inputs, _ = next(self.bundle.samples())
+            code, _, found = (code, "", {}) if code else self.answers(own, inputs, 0)
+        finally:
+            for path in (model, engine):
+                if path.is_file():
+                    path.unlink()
+        named = {place: found.get(held.about[place]["name"]) for place in places}
+        return {place: values for place, values in named.items() if values is not None and not code}
+
+    def _fed(self, name: str, inputs: Arrays, place: int) -> List[str]:
         folder, given = self.bundle.folder / "fed", []
         folder.mkdir(exist_ok=True)
+        if self._out.is_file():
+            self._out.unlink()
         for number, (key, values) in enumerate(inputs.items()):
             narrow = values.dtype == np.int64 and self.tool.version < (9, 0)  # older ones bind them as int32
             path = folder / f"{place}.{number}.bin"
             (values.astype(np.int32) if narrow else values).tofile(str(path))
             given.append(f"{quoted(key)}:{path}")
-        shapes = ",".join(
-            f"{quoted(key)}:{'x'.join(map(str, values.shape))}" for key, values in inputs.items()
-        )
-        dynamic = [f"--shapes={shapes}"] if self.bundle.manifest["dynamic"] else []
+        shapes = ",".join(f"{quoted(key)}:{'x'.join(map(str, one.shape))}" for key, one in inputs.items())
         return [
-            *self._loaded(name), *dynamic, f"--loadInputs={','.join(given)}", f"--exportOutput={folder / 'out.json'}",
+            *self._loaded(name, shapes), f"--loadInputs={','.join(given)}", f"--exportOutput={self._out}",
             "--warmUp=0", "--duration=0", "--iterations=1",
         ]  # fmt: skip
 
-    def _answers(self, name: str) -> Dict[str, np.ndarray]:
+    def answers(self, name: str, inputs: Arrays, place: int) -> Tuple[int, str, Arrays]:
+        """The exit code of a run of an engine, what it said, and its outputs."""
+        code, text = self.tool.run(self._fed(name, inputs, place), min(300.0, max(self.left, 1)))
+        if code and self.tool.graph:  # of one engine that cannot be captured none is
+            self.tool.graph = False
+            code, text = self.tool.run(self._fed(name, inputs, place), min(300.0, max(self.left, 1)))
+        if code == 124 and self.left <= 1:
+            raise TimeoutError
         try:
-            text = (self.bundle.folder / "fed" / "out.json").read_text("utf-8")
-            held = json.loads(_NO_NUMBER.sub(lambda one: _JSON[one[0].lower()], text))
-            return {one["name"]: np.array(one["values"], np.float64) for one in held}
+            held = json.loads(_NO_NUMBER.sub(lambda one: _JSON[one[0].lower()], self._out.read_text("utf-8")))
+            return code, text, {one["name"]: np.array(one["values"], np.float64) for one in held}
         except (OSError, ValueError, KeyError, TypeError):
-            return {}
+            return code, text, {}
 
-    def _loaded(self, name: str) -> List[str]:
-        return [f"--loadEngine={self.bundle.folder / name}.engine", *["--useCudaGraph"] * self.tool.graph]
+    @property
+    def _out(self) -> Path:
+        return self.bundle.folder / "fed" / "out.json"
+
+    def _loaded(self, name: str, shapes: str) -> List[str]:
+        words = [f"--loadEngine={self.path_of(name, 'engine')}", *["--useCudaGraph"] * self.tool.graph]
+        return [*words, f"--shapes={shapes}"] if self.bundle.manifest["dynamic"] else words
 
     def time(self, names: Sequence[str]) -> None:
         """Times engines in turns, in another order each round, until they are told apart or the time is over."""
@@ -366,27 +651,18 @@ class Measuring:
                 self.entry(name)["ms"][str(number)] = ms
             self.results.setdefault("clocks", {})[str(number)] = clocks()
             self.save()
-            self.say(
-                f"round {number + 1}: "
-                + ", ".join(f"{n} {self.entry(n)['ms'][str(number)]:.3f} ms" for n in names)
-            )
+            took = ", ".join(f"{name} {self.entry(name)['ms'][str(number)]:.3f} ms" for name in names)
+            self.say(f"round {number + 1}: {took}")
 
     def _timed(self, name: str) -> Optional[float]:
         """The median of an engine's runs on the GPU, ms; None: it does not run."""
         file = self.bundle.folder / "fed" / "times.json"
-        shapes = [f"--shapes={self.bundle.manifest['dynamic']}"] if self.bundle.manifest["dynamic"] else []
-        words = [
-            *self._loaded(name),
-            *shapes,
-            "--warmUp=200",
-            "--duration=1",
-            "--iterations=20",
-            "--noDataTransfers",
-        ]
+        words = [*self._loaded(name, self.bundle.manifest["dynamic"]), f"--exportTimes={file}"]
+        words += ["--warmUp=200", "--duration=1", "--iterations=20", "--noDataTransfers"]
         file.parent.mkdir(exist_ok=True)
         if file.is_file():
             file.unlink()
-        code, _ = self.tool.run([*words, f"--exportTimes={file}"], min(120.0, max(self.left, 1)))
+        code, _ = self.tool.run(words, min(120.0, max(self.left, 1)))
         if code == 124 and self.left <= 1:
             raise TimeoutError
         try:
@@ -410,6 +686,8 @@ class Measuring:
             right = [name for name in names if self.entry(name)["status"] == "right"]
             if len(right) > 1:
                 self.time(right)
+            for name in names:
+                self.locate(name)
         except TimeoutError:
             late = True
         right = [name for name in names if self.entry(name)["status"] == "right"]
@@ -436,11 +714,8 @@ def failed(code: int, text: str) -> Tuple[str, str]:
     said = re.sub(r"^(?:\[[^\]]*\] )+", "", errors[-1].strip())[:300] if errors else f"it ended with {code}"
     if code == 124:
         return "late", "it took longer than the time that is left"
-    return (
-        ("crashed", f"it was ended by signal {-code}: {said}")
-        if code < 0 or code > 128
-        else ("refused", said)
-    )
+    died = code < 0 or code > 128
+    return ("crashed", f"it was ended by signal {-code}: {said}") if died else ("refused", said)
 
 
 def quoted(name: str) -> str:
@@ -467,21 +742,6 @@ def decibels(power: float, noise: float) -> float:
 
 # -- telling apart ------------------------------------------------------------------------------------
 
-_T95 = {
-    4: 2.78,
-    5: 2.57,
-    6: 2.45,
-    7: 2.36,
-    8: 2.31,
-    9: 2.26,
-    10: 2.23,
-    12: 2.18,
-    15: 2.13,
-    20: 2.09,
-    30: 2.04,
-}
-"""Student's t of 95 %, two-sided, by degrees of freedom."""
-
 
 def ratio(one: Sequence[float], other: Sequence[float]) -> Tuple[float, float, float]:
     """How long one takes beside the other, and the ends of its 95 % interval; of the same rounds.
@@ -494,7 +754,8 @@ def ratio(one: Sequence[float], other: Sequence[float]) -> Tuple[float, float, f
     if free < 1:
         return math.exp(mean), 0.0, math.inf
     spread = math.sqrt(sum((value - mean) ** 2 for value in logs) / free / len(logs))
-    wide = spread * next((t for most, t in sorted(_T95.items(), reverse=True) if free >= most), 12.7)
+    # Student's t: Abramowitz & Stegun, 26.7.5
+    wide = spread * (1.96 + 2.37 / free + 2.82 / free**2 + 5.6 / free**3)
     return math.exp(mean), math.exp(mean - wide), math.exp(mean + wide)
 
 
@@ -516,55 +777,29 @@ def apart(times: Dict[str, List[float]]) -> bool:
 def answer(measuring: Measuring, right: Sequence[str], *, late: bool) -> Tuple[List[str], Optional[str]]:
     """Which file to use, how much faster it is, how near; and its name."""
     known, times = measuring.bundle.candidates, measuring.times(right)
-    entries = measuring.results["candidates"]
-    bad = [
-        f"{name}: {entries[name]['status']}: {entries[name]['why']}"
-        for name in entries
-        if is_bad(entries[name])
-    ]
-    base = measuring.bundle.manifest["baseline"]
+    base, more = measuring.bundle.manifest["baseline"], []
+    for name, entry in measuring.results["candidates"].items():
+        if entry["status"] not in ("right", "new", "built"):
+            said = "; ".join(filter(None, (entry["why"], entry.get("where"))))
+            more.append(f"{name}: {entry['status']}: {said}")
     again = "The time was over before all was measured: run measure.py again, it goes on"
     if len(right) < 2 and not late:
-        one = right[0] if right else None
-        use = (
-            f"Use {known[one]['file']}: no other engine is right"
-            if one
-            else "Use none of them: no engine is right"
-        )
-        return [use, *bad], one
+        use = f"{known[right[0]]['file']}: no other" if right else "none of them: no"
+        return [f"Use {use} engine is right", *more], right[0] if right else None
     if base not in right or not times[base]:
-        why = "" if late else f"{base} is not right, so nothing is known to be faster than it"
-        return ["Not known: " + (why or again), *bad], None
-    chosen = choose(times, base, {name: known[name]["near_db"] for name in right})
-    best = fastest(times)
-    said = "{:.2f} times as fast as {} ({:.2f} to {:.2f}, {} rounds)"
-    if chosen == base:
-        took, low, high = ratio(times[best], times[base])
-        other = (
-            f"; {best} is " + said.format(1 / took, base, 1 / high, 1 / low, len(times[base]))
-            if best != base
-            else ""
-        )
-        lines = [
-            f"Use {known[base]['file']}: int8 gains less than {LEAST_GAIN:.0%} here, or it is not shown{other}"
-        ]
-    else:
-        took, low, high = ratio(times[chosen], times[base])
-        lines = [
-            f"Use {known[chosen]['file']}: "
-            + said.format(1 / took, base, 1 / high, 1 / low, len(times[base]))
-        ]
-    lines.append(
-        f"It takes {median(times[chosen]):.3f} ms on {measuring.results['device']},"
-        f" TensorRT {measuring.results['tensorrt']}"
+        why = again if late else f"{base} is not right, so nothing is known to be faster than it"
+        return ["Not known: " + why, *more], None
+    chosen, best = choose(times, base, {name: known[name]["near_db"] for name in right}), fastest(times)
+    took, low, high = ratio(times[best if chosen == base else chosen], times[base])
+    said = (
+        f"{1 / took:.2f} times as fast as {base} ({1 / high:.2f} to {1 / low:.2f}, {len(times[base])} rounds)"
     )
-    lines.append(f"Measured where it was made: {known[chosen]['near']}")
-    return [*lines, *[again] * late, *bad], chosen
-
-
-def is_bad(entry: Dict[str, Any]) -> bool:
-    """Whether a candidate is out."""
-    return entry["status"] not in ("right", "new", "built")
+    if chosen == base:
+        other = "" if best == base else f"; {best} is {said}"
+        said = f"int8 gains less than {LEAST_GAIN:.0%} here, or it is not shown{other}"
+    at = "on {device}, TensorRT {tensorrt}".format(**measuring.results)
+    lines = [f"Use {known[chosen]['file']}: {said}", f"It takes {np.median(times[chosen]):.3f} ms {at}"]
+    return [*lines, f"Measured where it was made: {known[chosen]['near']}", *[again] * late, *more], chosen
 
 
 def choose(times: Dict[str, List[float]], base: str, near_db: Dict[str, float]) -> str:
@@ -578,11 +813,6 @@ def choose(times: Dict[str, List[float]], base: str, near_db: Dict[str, float]) 
     chosen = max(near, key=lambda name: (name == base, near_db[name]))
     took, _, high = ratio(times[chosen], times[base])
     return chosen if took < 1 - LEAST_GAIN and high < 1 else base
-
-
-def median(values: Sequence[float]) -> float:
-    """The median."""
-    return float(np.median(values))
 
 
 # -- the machine --------------------------------------------------------------------------------------
@@ -621,47 +851,38 @@ def clocks() -> str:
         return ""
 
 
-def now() -> str:
-    """The date and the time, UTC."""
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M")
-
-
 def main(words: Optional[Sequence[str]] = None) -> int:
     """Measures a bundle; the exit code: 0 answered, 1 not known, 2 it cannot be measured here."""
-    parser = argparse.ArgumentParser(
-        description="Measure the models of a bundle here, and say which one to use."
-    )
-    parser.add_argument(
-        "folder", nargs="?", type=Path, default=Path(__file__).resolve().parent, help="the bundle"
-    )
-    parser.add_argument(
-        "--tool", metavar="PATH", help="trtexec or tensorrt_rtx; by default the one that is found"
-    )
-    parser.add_argument(
-        "--time-limit", type=float, default=1800, metavar="SECONDS", help="how long it may take; 1800"
-    )
-    parser.add_argument(
-        "--any-version", action="store_true", help="measure with another TensorRT than the bundle's"
-    )
+    parser = argparse.ArgumentParser(description="Measure the models of a bundle, and say which one to use.")
+    add, own = parser.add_argument, Path(__file__).resolve().parent
+    add("folder", nargs="?", type=Path, default=own, help="the bundle")
+    add("--tool", metavar="PATH", help="trtexec, tensorrt_rtx, or a Python module; else what is found")
+    add("--time-limit", type=float, default=1800, metavar="SECONDS", help="how long it may take; 1800")
+    add("--any-version", action="store_true", help="measure with another TensorRT than the bundle's")
+    words = sys.argv[1:] if words is None else words
+    if words[:1] == [AS_TRTEXEC]:
+        try:
+            PythonTool(words[1], words[2:]).run()
+        except Exception as error:  # as trtexec: one line, and what the module itself printed
+            print(f"[E] {error}")
+            return 1
+        return 0
     asked = parser.parse_args(words)
     try:
         bundle = BundleFolder(asked.folder)
         bundle.check()
-        tool = Tool.find(asked.tool, bundle.manifest["tool"])
         wanted = str(bundle.manifest["tensorrt"])
-        if (
-            wanted
-            and not asked.any_version
-            and wanted.split(".") != [str(n) for n in tool.version[: wanted.count(".") + 1]]
-        ):
-            raise NotMeasured(
-                "this is TensorRT {}.{}, and the bundle is for {}: make it with --target {}.{}, or give --any-version".format(
-                    *tool.version, wanted, *tool.version
-                )
-            )
-        measuring = Measuring(
-            bundle, tool, asked.time_limit, lambda line: print(line, file=sys.stderr, flush=True)
-        )
+
+        def fits(tool: Tool) -> bool:
+            return not wanted or wanted.split(".") == [str(n) for n in tool.version[: wanted.count(".") + 1]]
+
+        tool = Tool.find(asked.tool, bundle.manifest["tool"], fits)
+        if not asked.any_version and not fits(tool):
+            here = "{}.{}".format(*tool.version)
+            other = f"make it with --target {here}, or give --any-version"
+            raise NotMeasured(f"this is TensorRT {here}, and the bundle is for {wanted}: {other}")
+        say = functools.partial(print, file=sys.stderr, flush=True)
+        measuring = Measuring(bundle, tool, asked.time_limit, say)
         print("\n".join(measuring.run()))
     except NotMeasured as error:
         print(f"error: {error}", file=sys.stderr)

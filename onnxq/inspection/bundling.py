@@ -29,6 +29,7 @@ from onnxq.formats import INT8
 from onnxq.graph.half import speaks_half
 from onnxq.graph.layers import layer_of, multiplies
 from onnxq.graph.model import Model
+from onnxq.inspection.inner_tensors import inner_tensors
 from onnxq.inspection.opened_data import open_data, specs_of
 from onnxq.options.call_options import BundleOptions
 from onnxq.options.config import LayerRule
@@ -320,7 +321,9 @@ class _Made:
     def _written(self, found: Bundle) -> Bundle:
         own = {measure.MANIFEST, measure.RESULTS}
         names = [measure.SCRIPT, *found.samples, *(one.file for one in found.candidates)]
-        names += [path.name for path in self._folder.glob("*.onnx.data")]
+        names += [
+            path.name for pattern in ("*.onnx.data", "*.tensors.npz") for path in self._folder.glob(pattern)
+        ]
         found = replace(found, files={name: sha256(self._folder / name) for name in names if name not in own})
         text = json.dumps(found.to_dict(), indent=1) + "\n"
         save_file(self._folder / measure.MANIFEST, text.encode())
@@ -453,6 +456,8 @@ class _Made:
             self.left_out[name] = say("bundle.same")
             return
         self._hashes.add(digest)
+        inner = inner_tensors(Model.open(path), self._references.feeds[0])
+        save_file(self._folder / f"{name}.tensors.npz", inner)
         levels = self._references.levels(path)
         report, shapes = result.report, {}
         counts: dict[str, int] = {} if not report.plan else {
@@ -555,4 +560,4 @@ def _typed(arrays: Feeds) -> tuple[Mapping[str, str], ...]:
 
 def _shapes(sizes: Mapping[str, Sequence[int]]) -> str:
     """As trtexec takes them: `x:1x3x8x8,y:1x4`."""
-    return ",".join(f"{name}:{'x'.join(map(str, shape))}" for name, shape in sizes.items())
+    return ",".join(f"{measure.quoted(name)}:{'x'.join(map(str, shape))}" for name, shape in sizes.items())

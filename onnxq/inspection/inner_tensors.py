@@ -1,0 +1,69 @@
+"""What a candidate of a bundle computes inside, on one sample: it tells which layer an engine gets wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnxq.base.grouped import fitting
+from onnxq.body.emulate import BUDGET, Tapped
+from onnxq.emit import measure
+from onnxq.graph.model import Model
+from onnxq.graph.pairs import QDQ
+from onnxq.run.ort import Feeds
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
+
+
+def inner_tensors(model: Model, feeds: Feeds) -> bytes:
+    """The file that `measure.Tensors` reads: some values of each float tensor that depends on an input.
+
+    Not of those that pairs give: TensorRT fuses the pairs with what reads them.
+
+    Args:
+        model: a candidate.
+        feeds: the sample.
+
+    Raises:
+        RunError: the model does not run.
+    """
+    about = _about(model)
+    proto, values = model.to_proto(), dict[str, np.ndarray]()
+    for group in fitting([(name, one.pop("bytes")) for name, one in about.items()], BUDGET):
+        values.update(zip(group, Tapped(proto, group, model.data_dir).run(feeds), strict=True))
+    for name, one in about.items():
+        one["size"] = values[name].size
+    some = [measure.sampled(values[name]).astype(np.float32) for name in about]
+    held = io.BytesIO()
+    np.savez_compressed(
+        held, about=json.dumps([*about.values()]), values=np.concatenate([np.zeros(0, "f"), *some])
+    )
+    return held.getvalue()
+
+
+def _about(model: Model) -> dict[str, dict[str, Any]]:
+    """What is known of each of the tensors, by name, in the order in which they are computed."""
+    found: dict[str, dict[str, Any]] = {}
+    outputs = {tensor.name for tensor in model.outputs}
+    above: dict[str, set[int]] = {tensor.name: set() for tensor in model.inputs}  # the nearest ones, by place
+    for node in model.nodes:
+        read = [above[tensor.name] for tensor in node.reads if tensor.name in above]
+        if not read:  # a constant
+            continue
+        parents = set[int]().union(*read)
+        for tensor in node.outputs:
+            above[tensor.name] = parents
+            if tensor.dtype in _FLOATS and node.op not in QDQ:
+                above[tensor.name] = {len(found)}
+                found[tensor.name] = {
+                    "name": tensor.name, "type": int(onnx.helper.np_dtype_to_tensor_dtype(tensor.dtype)),
+                    "node": node.name, "op": node.op, "output": tensor.name in outputs,
+                    "parents": sorted(parents),
+                    "bytes": 4 * math.prod(one if isinstance(one, int) else 1 for one in tensor.shape or ()),
+                }  # fmt: skip
+    return found
