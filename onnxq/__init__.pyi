@@ -31,6 +31,8 @@ from onnxq.inspection.comparing import Comparison as Comparison
 from onnxq.inspection.comparing import compare as compare
 from onnxq.inspection.data_seen import DataSeen as DataSeen
 from onnxq.inspection.data_seen import look as look
+from onnxq.inspection.deciding import Decision as Decision
+from onnxq.inspection.deciding import decide as decide
 from onnxq.inspection.description import ModelSummary as ModelSummary
 from onnxq.inspection.description import TensorSummary as TensorSummary
 from onnxq.inspection.description import describe as describe
@@ -96,6 +98,7 @@ __all__ = [
     "Comparison",
     "Compilation",
     "DataSeen",
+    "Decision",
     "Details",
     "Division",
     "EngineDocument",
@@ -144,6 +147,7 @@ __all__ = [
     "calibrate",
     "check",
     "compare",
+    "decide",
     "describe",
     "describe_tensor",
     "diff",

@@ -331,6 +331,6 @@ def repairs_of(chosen: Chosen) -> Repairs:
     repairs, plan = chosen.group(Repairs), chosen.group(Format).plan
     if plan is None or "target" in {**chosen.file(Repairs), **chosen.flags(Repairs)}:
         return repairs
-    from onnxq.quant.plan_reading import read_plan
+    from onnxq.pipeline.planning import plan_at
 
-    return dataclasses.replace(repairs, target=read_plan(Path(plan)).target)
+    return dataclasses.replace(repairs, target=plan_at(Path(plan)).target)

@@ -43,6 +43,7 @@ LEAST_GAIN = 0.02
 """What a model has to gain beside float16 to be worth its accuracy: less is within what a rebuild changes."""
 ROUNDS = (5, 40)
 """The fewest and the most rounds of timing."""
+TIMED = ("--warmUp=200", "--duration=1", "--iterations=20", "--noDataTransfers")
 SAMPLED = 128
 """So many values of a tensor say whether it is right."""
 MARKED = 32
@@ -558,11 +559,13 @@ class Measuring:
             marks |= {place for place in left if held.about[place]["output"]}
             self.say(f"looking for what is wrong in {name}: {len(left)} layers are left")
             found = self.marked(name, held, sorted(marks))
+            if not found:
+                break
             good = {place for place, values in found.items() if held.level(place, values) >= limit}
             bad = min(set(found) - good, default=None)
             most //= 2 if bad is None else 1
             left = left if bad is None else held.above({bad}) - held.above(good)
-        entry["where"] = self._where(name, held, sorted(left)) if left else ""
+        entry["where"] = self._where(name, held, sorted(left)) if left and len(left) < len(held.about) else ""
         self.save()
 
     def _where(self, name: str, held: Tensors, left: Sequence[int]) -> str:
@@ -657,8 +660,7 @@ class Measuring:
     def _timed(self, name: str) -> Optional[float]:
         """The median of an engine's runs on the GPU, ms; None: it does not run."""
         file = self.bundle.folder / "fed" / "times.json"
-        words = [*self._loaded(name, self.bundle.manifest["dynamic"]), f"--exportTimes={file}"]
-        words += ["--warmUp=200", "--duration=1", "--iterations=20", "--noDataTransfers"]
+        words = [*self._loaded(name, self.bundle.manifest["dynamic"]), f"--exportTimes={file}", *TIMED]
         file.parent.mkdir(exist_ok=True)
         if file.is_file():
             file.unlink()

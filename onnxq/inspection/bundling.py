@@ -14,7 +14,6 @@ from typing import Any, Unpack
 import numpy as np
 
 from onnxq.base.errors import UserError
-from onnxq.base.json_file import read_json
 from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.reason import say
@@ -25,11 +24,18 @@ from onnxq.data.sources import DataSource
 from onnxq.documents.reading import Readable, read_document
 from onnxq.emit import measure
 from onnxq.emit.files import save_file, sha256
-from onnxq.formats import INT8
 from onnxq.graph.half import speaks_half
 from onnxq.graph.layers import layer_of, multiplies
 from onnxq.graph.model import Model
 from onnxq.inspection.inner_tensors import inner_tensors
+from onnxq.inspection.measured_bundle import (
+    BASELINE,
+    WHOLE,
+    layer_times,
+    longer_in_int8,
+    proposed,
+    read_results,
+)
 from onnxq.inspection.opened_data import open_data, specs_of
 from onnxq.options.call_options import BundleOptions
 from onnxq.options.config import LayerRule
@@ -54,11 +60,9 @@ REFERENCES = 4
 """How many samples have to give the same answers on the device."""
 GROUPS = 4
 """In how many parts all layers are left in float in turns."""
-MOST, TRIED = 12, 2
-"""How many candidates there are at most, and how many of them are made at once of what was measured."""
-BASELINE, WHOLE, SCALES = "float16", INT8.name, "scales"
-_SURE = 0.005
-"""So much slower than the fastest, as a share, a combination may seem to be, and is measured."""
+MOST = 12
+"""How many candidates there are at most."""
+SCALES, LONGER = "scales", "longer-layers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,14 +343,24 @@ class _Made:
             raise UserError(
                 f"{str(self._folder)!r} is a bundle of another model", hint="give another folder with -o"
             )
-        times, answer = measured(self._folder)
+        times, answer = measure.read_results(read_results(self._folder))
         file = read_plan(self._folder / f"{WHOLE}.plan.toml")
         parts = {name: out for name, _, out in self._parts(file)}
+        files = {
+            one.name: self._folder / one.file for one in found.candidates if one.name in (BASELINE, WHOLE)
+        }
+        longer = longer_in_int8(layer_times(self._folder, files)) & {
+            one.node for one in file.layers if one.format != "float"
+        }
         scaled = self._scaled(file)
         known = {*parts, *[SCALES] * (scaled is not None)}
         made = {WHOLE: frozenset[str](), **{name: frozenset([name]) for name in known}}
         made |= {one.name: frozenset(one.parts) for one in found.candidates if one.parts}
-        tries = proposed(times, made, MOST - len(found.candidates))
+        room = MOST - len(found.candidates)
+        tries = proposed(times, made, room)
+        if longer and all(longer != out for out in parts.values()):
+            parts[LONGER] = longer
+            tries = [(LONGER,), *tries][:room] if frozenset([LONGER]) not in made.values() else tries
         if not tries:
             return replace(found, answer=answer, done=True)
         for parts_of in tries:
@@ -397,7 +411,12 @@ class _Made:
             stop = int8.index(products[end]) if end < len(products) else len(int8)
             out = set(int8[int8.index(first) if start else 0 : stop])
             if all(out != part for _, part in parts.values()):
-                yield f"without-{place + 1}", say("bundle.without", first=first, last=last), out
+                what = (
+                    say("bundle.without", first=first, last=last)
+                    if first != last
+                    else say("bundle.one", node=first)
+                )
+                yield f"without-{place + 1}", what, out
 
     def _scaled(self, file: PlanFile) -> PlanFile | None:
         """The plan with the other form of weight scales: a scale a channel where any layer has one scale."""
@@ -490,55 +509,6 @@ def read_bundle(folder: Path) -> Bundle:
     return read_document(
         folder / measure.MANIFEST, kinds, "bundle of onnxq", hint="give a folder that onnxq bundle wrote"
     ).document
-
-
-def measured(folder: Path) -> tuple[dict[str, list[float]], tuple[str, ...]]:
-    """The times of the rounds that all right candidates ran in, ms, by candidate; and the answer.
-
-    Raises:
-        UserError: results.json cannot be read.
-    """
-    path = folder / measure.RESULTS
-    held = read_json(path, "results of measure.py", hint="move it away, and measure the bundle again")
-    try:
-        return measure.read_results(held)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{str(path)!r} is no results of measure.py: {error!r}", hint="measure again"
-        ) from error
-
-
-def proposed(
-    times: Mapping[str, Sequence[float]], made: Mapping[str, frozenset[str]], most: int
-) -> list[tuple[str, ...]]:
-    """The parts to be left in float together that are likely faster than what was measured, the best first.
-
-    The logarithm of a time is taken to be a sum over the parts that are in float: least squares over what was
-    measured. What is not so is seen when the result is measured.
-
-    Args:
-        times: by candidate, ms, of the same rounds.
-        made: the parts of each candidate that is made of int8's plan; it has none itself.
-        most: how many at most, of `TRIED`.
-    """
-    names = [name for name in made if times.get(name)]
-    parts = sorted({part for name in names for part in made[name]})
-    if WHOLE not in names or len(parts) < 2:
-        return []
-    level = {name: float(np.log(times[name]).mean() - np.log(times[WHOLE]).mean()) for name in names}
-    others = [name for name in names if made[name]]
-    design = np.array([[part in made[name] for part in parts] for name in others], np.float64)
-    effects = np.linalg.lstsq(design, np.array([level[name] for name in others]), rcond=None)[0]
-    effect = dict(zip(parts, effects, strict=True))
-    known, best = set(made.values()), min(level.values())
-    found = [
-        (float(sum(effect[part] for part in some)), some)
-        for size in range(2, min(len(parts), 8) + 1)
-        for some in itertools.combinations(parts, size)
-        if frozenset(some) not in known
-    ]
-    likely = sorted(one for one in found if one[0] < best + _SURE)
-    return [some for _, some in likely[: max(0, min(most, TRIED))]]
 
 
 def _form(file: PlanFile) -> str:

@@ -142,6 +142,7 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
             (DataPlace, Look, Feeding, ImageOptions, Inputs), without=DEPLOYED, config=True, function="look",
             first=_flags("calib samples sheet preset mean std scale color skip-bad shape"),
         ),
+        "decide": Verb(),
         "compare": Verb(
             (*_DATA, Goal, Runtime), without=_SEARCHED, config=True, data="--data",
             first=_flags("data samples min-sqnr min-agreement max-drop eval task labels preset skip-bad"),

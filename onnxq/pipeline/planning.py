@@ -10,9 +10,11 @@ from pathlib import Path
 import onnx
 
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.json_file import read_json
+from onnxq.base.reason import noted, say
 from onnxq.base.shown import Shown, Words
 from onnxq.documents.report import PlanReport
-from onnxq.emit import files
+from onnxq.emit import files, measure
 from onnxq.formats import FORMATS
 from onnxq.graph.model import Model
 from onnxq.pipeline.job import Job
@@ -56,14 +58,18 @@ class Planned(Shown):
         Raises:
             UserError: the path is taken, or cannot be written.
         """
-        output = Path(path)
-        check_plan_output(output, self.source, force=force)
-        contents = self.file.files(output.name)
-        for name, content in contents.items():
-            files.save_file(output.parent / name, content)
-        written = [output.parent / name for name in contents]
-        self.report = replace(self.report, output=str(output), files=tuple(map(str, written)))
+        written = save_plan(self.file, Path(path), self.source, force=force)
+        self.report = replace(self.report, output=str(path), files=tuple(map(str, written)))
         return written
+
+
+def save_plan(file: PlanFile, output: Path, source: Path | None = None, *, force: bool = False) -> list[Path]:
+    """Writes a plan; see `Planned.save`."""
+    check_plan_output(output, source, force=force)
+    contents = file.files(output.name)
+    for name, content in contents.items():
+        files.save_file(output.parent / name, content)
+    return [output.parent / name for name in contents]
 
 
 def check_plan_output(output: Path, source: Path | None, *, force: bool) -> None:
@@ -116,13 +122,38 @@ def planned(
     return Planned(file_of(draft, model, head, post_scaled, settled=settled), report, source)
 
 
+def plan_at(path: Path) -> PlanFile:
+    """The plan in a file, or of the file to use of a bundle, by its `results.json`.
+
+    Raises:
+        UserError: it is not there, is none, or says something that makes no sense of any model; or the file
+            to use has no plan.
+    """
+    if path.name != measure.RESULTS:
+        return read_plan(path)
+    hint = "give results.json in the folder where measure.py wrote it"
+    held, bundle = (read_json(path.with_name(name), name, hint) for name in (path.name, measure.MANIFEST))
+    try:
+        answer, chosen = held["answer"], held["chosen"]
+        plans = {one["name"]: one["plan"] for one in bundle["candidates"]}
+        said = answer[0].partition(": ")[2]
+        where = "on {device}, TensorRT {tensorrt}, {date}".format(**held)
+    except (KeyError, TypeError, AttributeError, LookupError) as error:
+        raise UserError(f"{str(path)!r} is no results of measure.py: {error!r}", hint=hint) from error
+    if not plans.get(chosen):
+        raise UserError(
+            f"no plan makes the file to use, measured {where}: {answer[0]}", hint=say("decision.none")
+        )
+    return replace(read_plan(path.with_name(plans[chosen])), measured=f"{said} {where}")
+
+
 def take_plan(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> PlanFile:
     """Reads a plan for a target.
 
     Raises:
         UserError: it is none, or of another target.
     """
-    file = read_plan(Path(path))
+    file = plan_at(Path(path))
     target = os.fspath(target)
     if file.target != target:
         message = f"the plan is for {file.target}, and this run is for {target}"
@@ -170,6 +201,8 @@ def obeying(job: Job, file: PlanFile, *, sizes: bool) -> Job:
             "write it anew with onnxq plan; or, if its layers and thresholds hold for this model too, write "
             f'hash = "{now}"',
         )
+    if file.measured:
+        job.notes.append(noted("measured", said=file.measured))
     check_shapes(file, {tensor.name: tensor.shape for tensor in job.model.inputs})
     inputs = job.inputs
     if not (file.shares or sizes) or inputs.profiles or inputs.batch or inputs.profile_weights:

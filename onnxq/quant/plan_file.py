@@ -251,6 +251,7 @@ class PlanFile:
         origin: where the ranges are from, for the reader.
         path: the file; None: not read from one.
         document: its text.
+        measured: how fast its file is, and on what that was measured; "": nobody measured.
     """
 
     model: str
@@ -267,6 +268,7 @@ class PlanFile:
     path: Path | None = None
     document: str = ""
     shares: Mapping[str, float] = field(default_factory=dict)
+    measured: str = ""
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -328,7 +330,7 @@ class PlanFile:
         head = {"version": FORMAT, "onnxq": VERSION, "target": self.target}
         yield _HEAD.format(model=in_one_line(self.model) or "MODEL", plan=in_one_line(name))
         files = {key: file for key, file in (("arrays", arrays), ("repairs", repairs)) if file}
-        yield tomli_w.dumps({**head, **files})
+        yield tomli_w.dumps({**head, **files} | ({"measured": self.measured} if self.measured else {}))
         yield tomli_w.dumps({"model": {"hash": self.hash} | ({"name": self.model} if self.model else {})})
         if self.sizes:
             sizes = {name: text_of(profile) for name, profile in self.sizes.items()}

@@ -118,7 +118,7 @@ def _layer_format(key: str, value: Any) -> str:
 
 _TOP: Mapping[str, Reader] = {
     "version": _format, "onnxq": text, "target": text, "arrays": text, "repairs": text,
-    "model": table, "shapes": table, "shares": table,
+    "measured": text, "model": table, "shapes": table, "shares": table,
     "layer": tables, "tensor": tables, "group": tables, "weight": tables, "float32": tables,
     "body": table, "edit": tables, "bias": tables, "constant": tables, "codes": tables,
 }  # fmt: skip
@@ -189,6 +189,7 @@ def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
         path=path,
         document=document,
         shares=shares,
+        measured=top.get("measured", ""),
     )
 
 

@@ -22,11 +22,13 @@ import onnxq
 from onnxq.base.errors import UserError
 from onnxq.compiled.exported import read_exported
 from onnxq.emit import measure
-from onnxq.inspection.bundling import Bundle, measured, proposed
+from onnxq.inspection.bundling import Bundle
+from onnxq.inspection.measured_bundle import proposed, read_results
 
 DIGITS = Path(__file__).parents[2] / "sample_models" / "digits"
 MS = {"float16": 1.0, "int8": 0.8, "products": 0.82, "scales": 0.81, "without-1": 0.75, "without-2": 0.88}
 MS |= {"without-3": 0.7, "without-4": 0.83, "combined-1": 0.64, "combined-2": 0.66}
+MACHINE = ("device", "tensorrt", "date", "bundle")
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -34,18 +36,6 @@ def bundled(folder: Path, **options: Any) -> Bundle:
     return onnxq.bundle(
         DIGITS / "digits.onnx", DIGITS / "calib", folder, repair="none", references=1, **options
     )
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bundle") / "b"
-    bundled(folder, target="tensorrt-11.1")
-    return folder
-
-
-@pytest.fixture
-def folder(whole: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(whole, tmp_path / "b"))
 
 
 @pytest.fixture
@@ -56,6 +46,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("ONNXQ_STANDIN", str(world))
     monkeypatch.setattr(measure, "ROUNDS", (3, 6))
+    monkeypatch.setattr(measure, "TIMED", ("--warmUp=0", "--duration=0", "--iterations=5"))
 
     def measuring(
         folder: Path, *words: str, version: int = 110100, gpu: bool = True, slow: float = 0,
@@ -336,5 +327,7 @@ def test_what_was_measured_is_of_the_rounds_that_all_ran_in(tmp_path: Path) -> N
         "b": {"status": "right", "ms": {"1": 3.0}},
     }
     entries |= {"c": {"status": "wrong", "ms": {}}}
-    (tmp_path / "results.json").write_text(json.dumps({"candidates": entries, "answer": ["Use b"]}))
-    assert measured(tmp_path) == ({"a": [2.0], "b": [3.0]}, ("Use b",))
+    (tmp_path / "results.json").write_text(
+        json.dumps({"candidates": entries, "answer": ["Use b"], **dict.fromkeys(MACHINE, "x")})
+    )
+    assert measure.read_results(read_results(tmp_path)) == ({"a": [2.0], "b": [3.0]}, ("Use b",))
