@@ -50,11 +50,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
     def measuring(
         folder: Path, *words: str, version: int = 110100, gpu: bool = True, slow: float = 0,
-        **candidates: Mapping[str, Any],
+        layers: Mapping[str, tuple[float, float]] | None = None, **candidates: Mapping[str, Any],
     ) -> tuple[int, str, str]:  # fmt: skip
         told = {name: {"ms": ms, **candidates.get(name.replace("-", "_"), {})} for name, ms in MS.items()}
         machine = {"version": version, "gpu": gpu, "slow": slow, "noise": 0.003, "candidates": told}
-        world.write_text(json.dumps(machine))
+        world.write_text(json.dumps(machine if layers is None else {**machine, "layers": layers}))
         code = measure.main([str(folder), "--tool", str(tool), *words])
         out, err = capsys.readouterr()
         return code, out, err
