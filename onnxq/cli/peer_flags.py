@@ -26,17 +26,20 @@ class Peer:
         ours: what is typed in its place, `{}` for each value; "": nothing is.
         why: what its user has to know; "": it means the same, and is taken.
         values: how many values it has.
+        of: the verb that had it, behind whose words its value stands; "": it is of all.
     """
 
     ours: str = ""
     why: str = ""
     values: int = 1
+    of: str = ""
 
 
+_NAMES_A_PAGE = frozenset(("-o", "--output", "--open"))
 _SHAPES = ("--minShapes", "--optShapes", "--maxShapes")
 
 PEERS: Mapping[str, Peer] = {
-    name: Peer(row.get("ours", ""), row.get("says", ""), row.get("values", 1))
+    name: Peer(row.get("ours", ""), row.get("says", ""), row.get("values", 1), row.get("of", ""))
     for names, row in table("peer-flags").items()
     for name in names.split()
 }
@@ -63,12 +66,13 @@ def dashed(flag: str) -> str:
     return f"--{flag[2:].replace('_', '-')}" if flag.startswith("--") else flag
 
 
-def peer_of(flag: str, ours: Collection[str]) -> Peer | None:
+def peer_of(flag: str, ours: Collection[str], verb: str = "") -> Peer | None:
     """What a flag that is not known is here; None of what no other tool has, or of another verb's.
 
     Args:
         flag: as it is typed.
         ours: the flags that there are.
+        verb: the name of the verb.
     """
     name = dashed(flag)
     if name in _SHAPES:
@@ -79,7 +83,7 @@ def peer_of(flag: str, ours: Collection[str]) -> Peer | None:
     if peer is not None and peer.ours.startswith("--calib ") and "--calib" not in ours:
         peer = Peer("--data {}")
     needs = re.findall(r"--[a-z0-9-]+", peer.ours) if peer is not None else []
-    return peer if set(needs) <= set(ours) else None
+    return peer if peer is not None and peer.of in ("", verb) and set(needs) <= set(ours) else None
 
 
 def peer_of_key(words: Sequence[str], flag: str, verb: str) -> Peer | None:
@@ -112,7 +116,9 @@ def in_our_words(words: Sequence[str], unknown: str, peer: Peer) -> list[str]:
     """
     if dashed(unknown) in _SHAPES:
         return _with_profiles(words)
-    said, rest = list[str](), list(words)
+    said, behind, rest = list[str](), list[str](), list(words)
+    is_named = not _NAMES_A_PAGE.isdisjoint(word.partition("=")[0] for word in words)
+    ours = "{}" if peer.of and is_named else peer.ours
     while rest:
         word = rest.pop(0)
         flag, joined, value = word.partition("=")
@@ -126,8 +132,8 @@ def in_our_words(words: Sequence[str], unknown: str, peer: Peer) -> list[str]:
             said += [f"{peer.ours}={value}"] if joined and peer.ours == dashed(unknown) else peer.ours.split()
             continue
         for one in values:
-            said += [part.replace("{}", _value(peer.ours, one)) for part in peer.ours.split()]
-    return said
+            (behind if peer.of else said).extend(part.replace("{}", _value(ours, one)) for part in ours.split())
+    return said + behind
 
 
 def _ends(word: str, peer: Peer, values: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""What `onnxq diff` shows."""
+"""What `onnxq report` shows of two runs."""
 
 from __future__ import annotations
 
