@@ -131,8 +131,8 @@ def in_our_words(words: Sequence[str], unknown: str, peer: Peer) -> list[str]:
         if "{}" not in peer.ours:
             said += [f"{peer.ours}={value}"] if joined and peer.ours == dashed(unknown) else peer.ours.split()
             continue
-        for one in values:
-            (behind if peer.of else said).extend(part.replace("{}", _value(ours, one)) for part in ours.split())
+        put = behind if peer.of else said
+        put += [part.replace("{}", _value(ours, one)) for one in values for part in ours.split()]
     return said + behind
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +13,22 @@ from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 
-_B = "The report of the run to judge: shows how it differs from A, and writes a page only with -o or --open."
+_B = "The report of the run to judge: how it differs from A is shown, and -o or --open writes the page, too."
+
+
+@dataclass(frozen=True)
+class _PageFlags:
+    """What is on the page, and where it is."""
+
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="X.html", help="The page of A; A.report.html by default."),
+    ] = None
+    analysis: Annotated[
+        Path | None,
+        typer.Option(metavar="F.json", help="Errors of A's layers, for the page: `onnxq analyze --json`."),
+    ] = None
+    show: Annotated[bool, typer.Option("--open", help="Open the page in your browser.")] = False
 
 
 def report(
@@ -21,21 +37,11 @@ def report(
     report: Annotated[
         Path, typer.Argument(metavar="A.report.json", help="The report of a run.", show_default=False)
     ],
-    compare: Annotated[Path | None, typer.Argument(metavar="[B.report.json]", help=_B)] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="X.html", help="The page of A; A.report.html by default."),
-    ] = None,
-    analysis: Annotated[
-        Path | None,
-        typer.Option(metavar="F.json", help="Errors of A's layers, for the page: `onnxq analyze --json`."),
-    ] = None,
-    show: Annotated[bool, typer.Option("--open", help="Open the page in your browser.")] = False,
-    all_rows: Annotated[bool, typer.Option("--all", help="With B: show all rows, not the first ten.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="With B: exit with 1 if B is worse.")] = False,
+    compare: Annotated[Path | None, typer.Argument(metavar="B.report.json", help=_B)] = None,
     *,
-    choice: flags.ChoiceFlags,
-    table: flags.TableFlags,
+    of_page: _PageFlags,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if B is worse.")] = False,
+    rows: flags.RowFlags,
 ) -> int:
     """Write a report as one HTML page, or show how a second run differs from it.
 
@@ -46,7 +52,7 @@ def report(
 
     With B, compare two versions of onnxq, two methods or two settings, the worst first: accuracy, goal,
     engine, plan with reasons, scales, changes with proofs, repair, files and settings, node by node. It opens
-    reports of earlier versions, and says what they lack. --match, --op, --csv and --config are for this, too.
+    reports of earlier versions, and says what they lack. --strict and the flags of rows are for this.
     """
     import onnxq
     from onnxq.analysis.diff.rows import RunDifference
@@ -54,33 +60,44 @@ def report(
     from onnxq.cli.pages.words import say, size_text
     from onnxq.cli.screen import Page
 
-    has_page = compare is None or output is not None or show
-    of_two = {
-        "--all": all_rows, "--strict": strict, "--match": choice.match, "--op": choice.op, "--csv": table.csv,
-        "--config": chosen.again(),
-    }  # fmt: skip
-    for flag, value in of_two.items():
-        if compare is None and value:
-            raise UserError(
-                f"{flag} is about the difference of two runs, and one report is given",
-                hint="give a second report, as in onnxq report A.report.json B.report.json, or leave it out",
-            )
-    if analysis is not None and not has_page:
-        raise UserError("--analysis is about the page, and none is written", hint="give -o X.html or --open")
-    table.check(RunDifference)
-    found = compare and onnxq.diff(report, compare, match=choice.globs, ops=choice.ops, **chosen.keywords())
-    page = Page() if found is None else diff_page(found, full=all_rows, choice=choice)
+    has_page = compare is None or of_page.output is not None or of_page.show
+    _refuse_ignored(rows, of_page, strict=strict, has_difference=compare is not None, has_page=has_page)
+    rows.check(RunDifference)
+    found: Any = None
+    page = Page()
+    if compare is not None:
+        found = onnxq.diff(report, compare, match=rows.globs, ops=rows.ops, **chosen.keywords())
+        page = diff_page(found, full=rows.all_rows, choice=rows)
     if has_page:
         with screen.progress() as observe:
             written = onnxq.report(
-                report, output, analysis=analysis, compare=compare, open=show, force=table.force,
-                observe=observe,
+                report, of_page.output, analysis=of_page.analysis, compare=compare, open=of_page.show,
+                force=rows.force, observe=observe,
             )  # fmt: skip
-        beside = "" if found is None else f", {say('diff.page')}"
+        beside = f", {say('diff.page')}" if found else ""
         page.section("Page", f"{written.page}  {size_text(written.bytes)}{beside}")
-    if found is None:
-        screen.result(written, lambda: page)
-        return 0
-    table.save(RunDifference, found.differences)
-    screen.result(found, lambda: page)
+    if found:
+        rows.save(RunDifference, found.differences)
+    screen.result(found or written, lambda: page)
     return int(strict and found.worse > 0)
+
+
+def _refuse_ignored(
+    rows: flags.RowFlags, of_page: _PageFlags, *, strict: bool, has_difference: bool, has_page: bool
+) -> None:
+    """Refuses flags about what is not shown or not written.
+
+    Raises:
+        UserError: there is one.
+    """
+    of_two = {
+        "--strict": strict, "--all": rows.all_rows, "--match": rows.match, "--op": rows.op, "--csv": rows.csv,
+    }  # fmt: skip
+    for flag, value in of_two.items():
+        if value and not has_difference:
+            raise UserError(
+                f"{flag} is about how two runs differ, and one report is given",
+                hint="give the second one, as in onnxq report A.report.json B.report.json, or leave it out",
+            )
+    if of_page.analysis is not None and not has_page:
+        raise UserError("--analysis is about the page, and none is written", hint="give -o X.html, too")
