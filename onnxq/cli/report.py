@@ -13,7 +13,7 @@ from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 
-_B = "The report of the run to judge: how it differs from A is shown, and -o or --open writes the page, too."
+_B = "The report of the run to judge: shows how it differs from A, the worst first."
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ def report(
 
     With B, compare two versions of onnxq, two methods or two settings, the worst first: accuracy, goal,
     engine, plan with reasons, scales, changes with proofs, repair, files and settings, node by node. It opens
-    reports of earlier versions, and says what they lack. --strict and the flags of rows are for this.
+    reports of earlier versions, and says what they lack. --strict, --match, --op, --all and --csv are for this
+    alone. The page is then written only with -o or --open: it is A's, and says how A differs from B.
     """
     import onnxq
     from onnxq.analysis.diff.rows import RunDifference
