@@ -52,8 +52,8 @@ def report(
 
     With B, compare two versions of onnxq, two methods or two settings, the worst first: accuracy, goal,
     engine, plan with reasons, scales, changes with proofs, repair, files and settings, node by node. It opens
-    reports of earlier versions, and says what they lack. --strict, --match, --op, --all and --csv are for this
-    alone. The page is then written only with -o or --open: it is A's, and says how A differs from B.
+    reports of earlier versions, and says what they lack. --strict, --match, --op, --all and --csv are for
+    this alone. The page is then written only with -o or --open: it is A's, and says how A differs from B.
     """
     import onnxq
     from onnxq.analysis.diff.rows import RunDifference
