@@ -35,7 +35,6 @@ class Peer:
     of: str = ""
 
 
-_NAMES_A_PAGE = frozenset(("-o", "--output", "--open"))
 _SHAPES = ("--minShapes", "--optShapes", "--maxShapes")
 
 PEERS: Mapping[str, Peer] = {
@@ -82,8 +81,8 @@ def peer_of(flag: str, ours: Collection[str], verb: str = "") -> Peer | None:
     peer = PEERS.get(name)
     if peer is not None and peer.ours.startswith("--calib ") and "--calib" not in ours:
         peer = Peer("--data {}")
-    needs = re.findall(r"--[a-z0-9-]+", peer.ours) if peer is not None else []
-    return peer if peer is not None and peer.of in ("", verb) and set(needs) <= set(ours) else None
+    needs = re.findall(r"--[a-z0-9-]+", peer.ours) if peer is not None and peer.of in ("", verb) else [name]
+    return peer if set(needs) <= set(ours) else None
 
 
 def peer_of_key(words: Sequence[str], flag: str, verb: str) -> Peer | None:
@@ -117,8 +116,6 @@ def in_our_words(words: Sequence[str], unknown: str, peer: Peer) -> list[str]:
     if dashed(unknown) in _SHAPES:
         return _with_profiles(words)
     said, behind, rest = list[str](), list[str](), list(words)
-    is_named = not _NAMES_A_PAGE.isdisjoint(word.partition("=")[0] for word in words)
-    ours = "{}" if peer.of and is_named else peer.ours
     while rest:
         word = rest.pop(0)
         flag, joined, value = word.partition("=")
@@ -131,8 +128,12 @@ def in_our_words(words: Sequence[str], unknown: str, peer: Peer) -> list[str]:
         if "{}" not in peer.ours:
             said += [f"{peer.ours}={value}"] if joined and peer.ours == dashed(unknown) else peer.ours.split()
             continue
-        put = behind if peer.of else said
-        put += [part.replace("{}", _value(ours, one)) for one in values for part in ours.split()]
+        has_page = peer.of and {"-o", "--output", "--open"} & {one.partition("=")[0] for one in words}
+        (behind if peer.of else said).extend(
+            part.replace("{}", _value(peer.ours, one))
+            for one in values
+            for part in ("{}" if has_page else peer.ours).split()
+        )
     return said + behind
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen
-from onnxq.cli.screen import Screen
-
-_B = "The report of the run to judge: shows how it differs from A, the worst first."
+from onnxq.cli.screen import Page, Screen
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,12 @@ def report(
     report: Annotated[
         Path, typer.Argument(metavar="A.report.json", help="The report of a run.", show_default=False)
     ],
-    compare: Annotated[Path | None, typer.Argument(metavar="B.report.json", help=_B)] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="B.report.json", help="That of the run to judge: shows how it differs from A."
+        ),
+    ] = None,
     *,
     of_page: _PageFlags,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if B is worse.")] = False,
@@ -59,34 +62,34 @@ def report(
     from onnxq.analysis.diff.rows import RunDifference
     from onnxq.cli.pages.diff import diff_page
     from onnxq.cli.pages.words import say, size_text
-    from onnxq.cli.screen import Page
 
     has_page = compare is None or of_page.output is not None or of_page.show
-    _refuse_ignored(rows, of_page, strict=strict, has_difference=compare is not None, has_page=has_page)
+    _refuse_ignored(of_page, rows, strict=strict, has_b=compare is not None, has_page=has_page)
     rows.check(RunDifference)
-    found: Any = None
-    page = Page()
-    if compare is not None:
-        found = onnxq.diff(report, compare, match=rows.globs, ops=rows.ops, **chosen.keywords())
-        page = diff_page(found, full=rows.all_rows, choice=rows)
+    found = (
+        None
+        if compare is None
+        else onnxq.diff(report, compare, match=rows.globs, ops=rows.ops, **chosen.keywords())
+    )
+    page = Page() if found is None else diff_page(found, rows)
     if has_page:
         with screen.progress() as observe:
             written = onnxq.report(
                 report, of_page.output, analysis=of_page.analysis, compare=compare, open=of_page.show,
                 force=rows.force, observe=observe,
             )  # fmt: skip
-        beside = f", {say('diff.page')}" if found else ""
-        page.section("Page", f"{written.page}  {size_text(written.bytes)}{beside}")
-    if found:
-        rows.save(RunDifference, found.differences)
+        page.section(
+            "Page", f"{written.page}  {size_text(written.bytes)}" + (f", {say('diff.page')}" if found else "")
+        )
+    rows.save(RunDifference, found.differences if found else ())
     screen.result(found or written, lambda: page)
-    return int(strict and found.worse > 0)
+    return int(strict and found is not None and found.worse > 0)
 
 
 def _refuse_ignored(
-    rows: flags.RowFlags, of_page: _PageFlags, *, strict: bool, has_difference: bool, has_page: bool
+    of_page: _PageFlags, rows: flags.RowFlags, *, strict: bool, has_b: bool, has_page: bool
 ) -> None:
-    """Refuses flags about what is not shown or not written.
+    """Refuses flags about what is not shown, or not written.
 
     Raises:
         UserError: there is one.
@@ -94,11 +97,10 @@ def _refuse_ignored(
     of_two = {
         "--strict": strict, "--all": rows.all_rows, "--match": rows.match, "--op": rows.op, "--csv": rows.csv,
     }  # fmt: skip
-    for flag, value in of_two.items():
-        if value and not has_difference:
-            raise UserError(
-                f"{flag} is about how two runs differ, and one report is given",
-                hint="give the second one, as in onnxq report A.report.json B.report.json, or leave it out",
-            )
+    for flag in () if has_b else (flag for flag, value in of_two.items() if value):
+        raise UserError(
+            f"{flag} is about how two runs differ, and one report is given",
+            hint="give the second one, as in onnxq report A.report.json B.report.json, or leave it out",
+        )
     if of_page.analysis is not None and not has_page:
         raise UserError("--analysis is about the page, and none is written", hint="give -o X.html, too")
