@@ -102,7 +102,7 @@ def commands(
     yield "compare", ["compare", model, done, "--data", data]
     yield "compare-goal", ["compare", model, done, "--data", data, "--min-sqnr", "10"]
     yield "analyze", ["analyze", model, done, "--data", data]
-    yield "diff", ["diff", *reports]
+    yield "diff", ["report", *reports]
     yield "report", ["report", reports[0], "--force"]
     if engine:
         yield "engine", ["engine", done, "--against-fp16"]

@@ -44,7 +44,7 @@ def place(tmp_path: Path) -> Path:
         "quantize net.onnx --calib data.npz --no-engine --labels {} --task classify:scores=y",
         "sensitivity net.onnx --calib data.npz --config settings",
         "engine net.onnx --layer-info {}",
-        "diff {} {}",
+        "report {} {}",
         "report {}",
         "quantize {} --calib data.npz --no-engine",
         "quantize net.onnx --calib {} --no-engine",

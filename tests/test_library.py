@@ -52,7 +52,7 @@ NET = """<ir_version: 8, opset_import: ["" : 17]>
 # The functions of verbs that are not called as these, or have several.
 FUNCTIONS = {
     "run": ["run_pieces"], "data": ["look"], "calibrate": ["calibrate", "merge_stats"],
-    "engine": ["engine", "draw"],
+    "engine": ["engine", "draw"], "report": ["report", "diff"],
     "inspect": ["inspect", "describe", "describe_tensor", "draw"],
     "list": ["list_rules"], "explain": ["explain_rule", "explain_message"], "test": ["try_rules"],
     "page": ["rules_page"],
@@ -98,7 +98,7 @@ RENAMED = {
     ("page", "output"): "", ("check", "match"): "", ("check", "op"): "", ("sensitivity", "match"): "",
     ("sensitivity", "op"): "",
     ("activations", "force"): "", ("weights", "force"): "", ("memory", "force"): "",
-    ("analyze", "force"): "", ("diff", "force"): "",
+    ("analyze", "force"): "",
 }  # fmt: skip
 
 # Keywords for groups of options, for data, and for whom is told.

@@ -26,17 +26,19 @@ class Peer:
         ours: what is typed in its place, `{}` for each value; "": nothing is.
         why: what its user has to know; "": it means the same, and is taken.
         values: how many values it has.
+        of: the verb that had it, behind whose words its value stands; "": it is of all.
     """
 
     ours: str = ""
     why: str = ""
     values: int = 1
+    of: str = ""
 
 
 _SHAPES = ("--minShapes", "--optShapes", "--maxShapes")
 
 PEERS: Mapping[str, Peer] = {
-    name: Peer(row.get("ours", ""), row.get("says", ""), row.get("values", 1))
+    name: Peer(row.get("ours", ""), row.get("says", ""), row.get("values", 1), row.get("of", ""))
     for names, row in table("peer-flags").items()
     for name in names.split()
 }
@@ -63,12 +65,13 @@ def dashed(flag: str) -> str:
     return f"--{flag[2:].replace('_', '-')}" if flag.startswith("--") else flag
 
 
-def peer_of(flag: str, ours: Collection[str]) -> Peer | None:
+def peer_of(flag: str, ours: Collection[str], verb: str = "") -> Peer | None:
     """What a flag that is not known is here; None of what no other tool has, or of another verb's.
 
     Args:
         flag: as it is typed.
         ours: the flags that there are.
+        verb: the name of the verb.
     """
     name = dashed(flag)
     if name in _SHAPES:
@@ -78,7 +81,7 @@ def peer_of(flag: str, ours: Collection[str]) -> Peer | None:
     peer = PEERS.get(name)
     if peer is not None and peer.ours.startswith("--calib ") and "--calib" not in ours:
         peer = Peer("--data {}")
-    needs = re.findall(r"--[a-z0-9-]+", peer.ours) if peer is not None else []
+    needs = re.findall(r"--[a-z0-9-]+", peer.ours) if peer is not None and peer.of in ("", verb) else [name]
     return peer if set(needs) <= set(ours) else None
 
 
@@ -112,7 +115,7 @@ def in_our_words(words: Sequence[str], unknown: str, peer: Peer) -> list[str]:
     """
     if dashed(unknown) in _SHAPES:
         return _with_profiles(words)
-    said, rest = list[str](), list(words)
+    said, behind, rest = list[str](), list[str](), list(words)
     while rest:
         word = rest.pop(0)
         flag, joined, value = word.partition("=")
@@ -125,9 +128,13 @@ def in_our_words(words: Sequence[str], unknown: str, peer: Peer) -> list[str]:
         if "{}" not in peer.ours:
             said += [f"{peer.ours}={value}"] if joined and peer.ours == dashed(unknown) else peer.ours.split()
             continue
-        for one in values:
-            said += [part.replace("{}", _value(peer.ours, one)) for part in peer.ours.split()]
-    return said
+        has_page = peer.of and {"-o", "--output", "--open"} & {one.partition("=")[0] for one in words}
+        (behind if peer.of else said).extend(
+            part.replace("{}", _value(peer.ours, one))
+            for one in values
+            for part in ("{}" if has_page else peer.ours).split()
+        )
+    return said + behind
 
 
 def _ends(word: str, peer: Peer, values: Sequence[str]) -> bool:

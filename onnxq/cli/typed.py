@@ -148,7 +148,7 @@ def _of_flag(found: Meant, command: Any, flag: str, verbs: Mapping[str, Any]) ->
     wrong = f"no such option: {flag}"
     if flag in ("--version", "-V"):
         return found.but(("--version",), say("typed.alone"))
-    peer = peer_of(flag, ours) or peer_of_key(words, flag, command.name)
+    peer = peer_of(flag, ours, command.name) or peer_of_key(words, flag, command.name)
     if peer is not None:
         changed = in_our_words(words, flag, peer)
         if peer.why:

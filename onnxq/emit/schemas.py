@@ -102,7 +102,7 @@ _KINDS = (
     DocumentKind("memory", 1, "onnxq.analysis.memory:ModelMemory", ("statistics memory",)),
     DocumentKind("comparison", 7, "onnxq.inspection.comparing:Comparison", ("compare",)),
     DocumentKind("analysis", 1, "onnxq.documents.analysis:Analysis", ("analyze",)),
-    DocumentKind("diff", 1, "onnxq.analysis.diff.rows:RunDiff", ("diff",)),
+    DocumentKind("diff", 1, "onnxq.analysis.diff.rows:RunDiff", ("report",)),
     DocumentKind("engine", 3, "onnxq.inspection.engine_reading:EngineDocument", ("engine",)),
     DocumentKind("verdict", 2, "onnxq.compiled.verdict:Verdict", ("quantize", "engine --against-fp16")),
     DocumentKind("page", 1, "onnxq.pipeline.written_page:WrittenPage", ("report",)),

@@ -45,7 +45,7 @@ class Verb:
         keys: options of theirs that are keys of `onnxq.toml` here, and flags of other verbs.
         config: whether it reads `onnxq.toml`, and has the flag --config.
         data: the flag of the path of the data.
-        function: the name of its function in Python, where that is not its own.
+        function: the name of the function in Python that takes the groups, where that is not its own.
         first: the flags that matter most, which `--help` shows; none: it shows all, which are few.
         panel: the panel of `onnxq --help` that it is in.
     """
@@ -163,8 +163,7 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
                 "compare layer-info profile-times run-times against-fp16 device match op dot profile"
             ),
         ),
-        "diff": Verb((Margins,), config=True),
-        "report": Verb(),
+        "report": Verb((Margins,), config=True, function="diff"),
     },
     "Cut a model": {
         "pieces split": Verb((Runtime,)),

@@ -58,7 +58,7 @@ def test_each_has_an_answer() -> None:
 
 
 def test_what_is_said_exists() -> None:
-    ours = FLAGS | {"--output", "--force", "--verbose", "--data"}
+    ours = FLAGS | {"--output", "--force", "--verbose", "--data", "--open"}
     assert set(METHODS.values()) <= set(OURS)
     assert {name for name in PEERS if name in FLAGS} == {"--calib"}  # of verbs that call it --data
     for peer in PEERS.values():
@@ -115,7 +115,7 @@ def test_the_line_that_is_said_is_understood() -> None:
             understood(COMMAND, words)
 
 
-@pytest.mark.parametrize("flag", [name for name, peer in PEERS.items() if peer.why])
+@pytest.mark.parametrize("flag", [name for name, peer in PEERS.items() if peer.why and not peer.of])
 def test_what_is_something_else_is_left_out_of_the_line(folder: Path, flag: str) -> None:
     values = ["1"] * abs(PEERS[flag].values)
     ran = run(folder, "quantize", "net.onnx", "--calib", "data.npz", flag, *values)
@@ -137,13 +137,17 @@ def test_what_is_something_else_is_left_out_of_the_line(folder: Path, flag: str)
         ("run net.split.json --data data.npz", "pieces run net.split.json --data data.npz"),
         ("extract net.onnx --to a", "pieces extract net.onnx --to a"),
         ("schema report", "help schema report"),
+        ("diff a.report.json b.report.json --strict", "report a.report.json b.report.json --strict"),
+        ("report a.report.json --compare b.report.json", "report a.report.json b.report.json -o X.html"),
+        ("report --compare=b.report.json a.report.json --open", "report a.report.json --open b.report.json"),
+        ("report --output=x.html --compare b.json a.json", "report --output=x.html a.json b.json"),
         ("advise net.onnx --calib data.npz", "quantize --budget 6 net.onnx --calib data.npz"),
         ("pieces split net.onnx part.onnx", "pieces split net.onnx -o part.onnx"),
         ("statistics weights net.onnx b.onnx",
          "statistics weights net.onnx && onnxq statistics weights b.onnx"),
     ],
 )  # fmt: skip
-def test_a_verb_of_before_says_what_to_type(folder: Path, typed: str, line: str) -> None:
+def test_a_line_of_before_says_what_to_type(folder: Path, typed: str, line: str) -> None:
     ran = run(folder, *typed.split())
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.splitlines()[-1] == f"hint: onnxq {line}"
@@ -239,6 +243,6 @@ def test_what_only_the_file_has_comes_along_by_its_name(folder: Path) -> None:
 
 
 def test_nothing_is_printed_while_a_line_is_read(folder: Path) -> None:
-    """`diff` shows all its flags anyway; the help of the verb that has this flag is not asked for."""
-    ran = run(folder, "diff", "a.report.json", "b.report.json", "--help-all")
+    """`report` shows all its flags anyway; the help of the verb that has this flag is not asked for."""
+    ran = run(folder, "report", "a.report.json", "b.report.json", "--help-all")
     assert (ran.code, ran.out) == (2, "")

@@ -38,7 +38,6 @@ LINES: dict[str, tuple[str, ...]] = {
     "analyze": ("net.onnx", "q.onnx", "--data", "data.npz"),
     "sensitivity": ("net.onnx", *DATA, "--method", "minmax", "--repair", "none", "-o", "best.toml"),
     "engine": ("q.onnx",),
-    "diff": ("q.report.json", "q.report.json"),
     "report": ("q.report.json", "-o", "page.html"),
     "pieces split": ("net.onnx", "--at", "a", "-o", "part"),
     "pieces run": ("part.split.json", "--data", "data.npz"),

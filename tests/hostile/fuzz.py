@@ -67,7 +67,7 @@ class Pool:
 DOCUMENTS: dict[str, tuple[str, ...]] = {
     "plan.toml": (f"quantize net.onnx --calib data.npz {QUICK} --plan plan.toml",),
     "net.stats.npz": (f"quantize net.onnx {QUICK} --stats net.stats.npz", "check net.onnx --no-engine --stats net.stats.npz"),
-    "q.report.json": ("report q.report.json -o page.html", "diff q.report.json good.report.json", "diff good.report.json q.report.json"),
+    "q.report.json": ("report q.report.json -o page.html", "report q.report.json good.report.json", "report good.report.json q.report.json"),
     "set.toml": (f"quantize net.onnx --calib data.npz {QUICK} --config set.toml",),
     "layers.json": ("engine net.onnx --layer-info layers.json",),
     "data.npz": (f"quantize net.onnx --calib data.npz {QUICK}", "data net.onnx --calib data.npz"),

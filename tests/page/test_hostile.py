@@ -84,11 +84,11 @@ def verbs(model: Path, data: Path, quantized: Path) -> dict[str, list[object]]:
         "compare": ["compare", model, quantized, "--data", data],
         "analyze": ["analyze", model, quantized, "--data", data, "--noise", "--csv", "analyze.csv"],
         "engine": ["engine", quantized],
-        "diff": ["diff", report, "b.report.json", "--all", "--csv", "diff.csv"],
+        "diff": ["report", report, "b.report.json", "--all", "--csv", "diff.csv"],
         "split": ["pieces", "split", model, "--at", MIDDLE, "-o", "part"],
         "run": ["pieces", "run", "part.split.json", "--data", data],
         "extract": ["pieces", "extract", model, "--to", MIDDLE, "-o", "piece.onnx"],
-        "report": ["report", report, "--compare", "b.report.json", "--analysis", "analyze.json", "-o", "x.html"],
+        "report": ["report", report, "b.report.json", "--analysis", "analyze.json", "-o", "x.html"],
         "no such tensor": ["inspect", model, "--tensor", hostile.NAMES[12]],
         "no such file": ["inspect", hostile.FILE + hostile.NAMES[12] + ".onnx"],
     }  # fmt: skip
