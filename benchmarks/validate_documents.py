@@ -34,6 +34,7 @@ import onnxq
 from benchmarks import corpus_data
 from onnxq.cli.app import app
 from onnxq.options.settings import STEPS
+from tests.as_measured import as_measured
 
 SAMPLES = 6
 _SEARCHES, _SEARCHED = ("goal", "sensitivity", "diff"), 300_000
@@ -84,6 +85,8 @@ def commands(
     yield "plan", ["plan", model, *calib, *fast, "-o", folder / "p.toml", "--force"]
     yield "plan-without-data", ["plan", model, "-o", folder / "p0.toml", "--force"]
     yield "bundle", ["bundle", model, *calib, *fast, "-o", folder / "bundle"]
+    if (folder / "bundle" / "manifest.json").is_file():
+        yield "decision", ["decide", as_measured(folder / "bundle")]
     yield "sensitivity", ["sensitivity", model, *calib, *fast]
     yield "calibrate", ["calibrate", model, *calib, "-o", folder / "x.stats.npz"]
     yield "check", ["check", model, *no_engine]

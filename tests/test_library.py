@@ -43,6 +43,7 @@ from onnxq.options.option import read_options
 from onnxq.options.settings import GROUPS, DataPlace, ImageOptions
 from onnxq.options.verbs import VERBS as DECLARED
 from onnxq.pipeline import result as results
+from tests.as_measured import as_measured
 
 ROOT = Path(__file__).resolve().parents[1]
 NET = """<ir_version: 8, opset_import: ["" : 17]>
@@ -68,7 +69,7 @@ PLAIN = {"bar", "draw", "rules_page", "schema"}
 # What is over before one looks: nobody observes it.
 QUICK = {
     "bar", "describe", "describe_tensor", "diff", "draw", "explain_message", "explain_rule", "explain_word",
-    "inspect",
+    "inspect", "decide",
     "list_rules", "list_schemas", "merge_stats", "rules_page", "schema", "symptoms",
 }  # fmt: skip
 
@@ -378,6 +379,7 @@ def returned(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     found["sanitize"] = onnxq.sanitize(model)
     found["plan"] = onnxq.plan(model)
     found["bundle"] = onnxq.bundle(model, data, place / "bundle", **fast)
+    found["decide"] = onnxq.decide(as_measured(place / "bundle"))
     found["sensitivity"] = onnxq.sensitivity(model, data, top=0, **fast)
     found["calibrate"] = onnxq.calibrate(model, data, place / "0.stats.npz", shard=(1, 2))
     onnxq.calibrate(model, data, place / "1.stats.npz", shard=(2, 2))

@@ -23,7 +23,7 @@ def decide(
         Path | None,
         typer.Option("-o", "--output", metavar="X.plan.toml", help="Write the plan of the file to use."),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Show all layers, not the first ten.")] = False,
+    all_rows: Annotated[bool, typer.Option("--all", help="Show all layers, not the first ten.")] = False,
     force: flags.Force = False,
 ) -> None:
     """Say which file of a bundle to use, as it was measured on the device, and what each layer gains.
@@ -35,4 +35,4 @@ def decide(
     from onnxq.cli.pages.bundled import decided_page
 
     found = onnxq.decide(results, output, force=force)
-    screen.result(found, lambda: decided_page(found, full=every))
+    screen.result(found, lambda: decided_page(found, full=all_rows))

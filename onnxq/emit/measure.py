@@ -44,7 +44,7 @@ LEAST_GAIN = 0.02
 ROUNDS = (5, 40)
 """The fewest and the most rounds of timing."""
 TIMED = ("--warmUp=200", "--duration=1", "--iterations=20", "--noDataTransfers")
-SAMPLED = 128
+SAMPLED = 100
 """So many values of a tensor say whether it is right."""
 MARKED = 32
 """So many tensors are made outputs at most, at once."""
@@ -161,7 +161,8 @@ def with_outputs(model: bytes, tensors: Sequence[Dict[str, Any]]) -> bytes:
     """
 
     def varint(number: int) -> bytes:
-        return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + varint(number >> 7)
+        more, low = divmod(number, 1 << 7)
+        return bytes([low | 1 << 7]) + varint(more) if more else bytes([low])
 
     def field(number: int, content: bytes) -> bytes:
         return bytes([number << 3 | 2]) + varint(len(content)) + content
@@ -440,7 +441,7 @@ class Measuring:
 
     def _begun(self) -> Results:
         own = {
-            "format": FORMAT, "bundle": self.bundle.hash, "model": self.bundle.manifest["model_sha256"],
+            "kind": "measurements", "schema": FORMAT, "bundle": self.bundle.hash, "model": self.bundle.manifest["model_sha256"],
             "tensorrt": "{}.{}".format(*self.tool.version), "device": device_name(), "machine": platform.machine(),
         }  # fmt: skip
         if not self.path.is_file():
@@ -702,12 +703,6 @@ def common(ran: Dict[str, Dict[str, float]]) -> Dict[str, List[float]]:
     """The times of the rounds that all ran in, in order."""
     rounds = sorted(set.intersection(*(set(one) for one in ran.values())), key=int) if ran else []
     return {name: [one[number] for number in rounds] for name, one in ran.items()}
-
-
-def read_results(held: Results) -> Tuple[Dict[str, List[float]], Tuple[str, ...]]:
-    """The times of the rounds that all right candidates ran in, ms, by candidate; and the answer."""
-    right = {name: one["ms"] for name, one in held["candidates"].items() if one["status"] == "right"}
-    return common(right), tuple(map(str, held["answer"]))
 
 
 def failed(code: int, text: str) -> Tuple[str, str]:

@@ -21,6 +21,7 @@ from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.base.version import VERSION
 from onnxq.body.emulate import Emulated
 from onnxq.data.sources import DataSource
+from onnxq.documents.measurements import read_measurements
 from onnxq.documents.reading import Readable, read_document
 from onnxq.emit import measure
 from onnxq.emit.files import save_file, sha256
@@ -34,7 +35,7 @@ from onnxq.inspection.measured_bundle import (
     layer_times,
     longer_in_int8,
     proposed,
-    read_results,
+    times_of,
 )
 from onnxq.inspection.opened_data import open_data, specs_of
 from onnxq.options.call_options import BundleOptions
@@ -343,7 +344,8 @@ class _Made:
             raise UserError(
                 f"{str(self._folder)!r} is a bundle of another model", hint="give another folder with -o"
             )
-        times, answer = measure.read_results(read_results(self._folder))
+        said = read_measurements(self._folder / measure.RESULTS)
+        times, answer = times_of(said), said.answer
         file = read_plan(self._folder / f"{WHOLE}.plan.toml")
         parts = {name: out for name, _, out in self._parts(file)}
         files = {

@@ -13,10 +13,13 @@ from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import say
 from onnxq.base.shown import Shown, Words
+from onnxq.documents.measurements import MeasuredEngine, Measurements, read_measurements
 from onnxq.emit import measure
 from onnxq.inspection.bundling import Bundle, read_bundle
-from onnxq.inspection.measured_bundle import BASELINE, WHOLE, LayerTimes, layer_times, read_results
+from onnxq.inspection.measured_bundle import BASELINE, WHOLE, LayerTimes, layer_times, times_of
 from onnxq.pipeline.planning import plan_at, save_plan
+
+_NEW = MeasuredEngine("new", "", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +29,7 @@ class MeasuredModel(DocumentPart):
     Attributes:
         name: its name.
         what: what is in int8, in words.
-        status: "right"; "wrong": its engine answers otherwise; "refused", "crashed", "late" or "failed": it
-            was not built or does not run; "new" or "built": the time was over before.
+        status: see `MeasuredEngine`.
         why: why it is not right, and where it goes wrong.
         ms: the median of its rounds, ms; None: it was not timed.
         times_as_fast: as float16, of the same rounds; None likewise.
@@ -48,7 +50,7 @@ class MeasuredModel(DocumentPart):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Decision(Shown, DocumentPart):
+class Measured(Shown, DocumentPart):
     """What a measured bundle says.
 
     Attributes:
@@ -105,7 +107,7 @@ def said(one: MeasuredModel) -> str:
 
 def decide(
     results: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, *, force: bool = False
-) -> Decision:
+) -> Measured:
     """Reads what was measured on the device.
 
     Args:
@@ -119,14 +121,12 @@ def decide(
     path = Path(results)
     folder = path if path.is_dir() else path.parent
     bundle = read_bundle(folder)
-    held = read_results(folder)
-    if held["bundle"] != measure.BundleFolder(folder).hash:
+    held = read_measurements(folder / measure.RESULTS)
+    if held.bundle != measure.BundleFolder(folder).hash:
         raise UserError(f"{str(folder / measure.RESULTS)!r} is of another bundle", hint="measure this one")
-    chosen = held.get("chosen")
-    layers = _layers(folder, bundle, chosen, held)
-    found = Decision(
-        "decision", 1, str(folder), held["device"], held["tensorrt"], held["date"],
-        tuple(map(str, held["answer"])), chosen, _models(bundle, held), layers,
+    found = Measured(
+        "decision", 1, str(folder), held.device, held.tensorrt, held.date, held.answer, held.chosen,
+        _models(bundle, held), _layers(folder, bundle, held.chosen),
     )  # fmt: skip
     if output is None:
         return found
@@ -134,26 +134,23 @@ def decide(
     return replace(found, plan=str(output))
 
 
-def _models(bundle: Bundle, held: measure.Results) -> tuple[MeasuredModel, ...]:
-    times, _ = measure.read_results(held)
-    found = []
+def _models(bundle: Bundle, held: Measurements) -> tuple[MeasuredModel, ...]:
+    times, found = times_of(held), []
     for one in bundle.candidates:
-        entry, ms = held["candidates"].get(one.name, {"status": "new", "why": ""}), times.get(one.name)
+        entry, ms = held.candidates.get(one.name, _NEW), times.get(one.name)
         as_fast = low = high = None
         if ms and times.get(BASELINE):
             took, least, most = measure.ratio(ms, times[BASELINE])
             as_fast, low, high = 1 / took, 1 / most, 1 / least if least else None
-        why = "; ".join(filter(None, (str(entry["why"]), str(entry.get("where", "")))))
+        why = "; ".join(filter(None, (entry.why, entry.where)))
         median = float(np.median(ms)) if ms else None
         found.append(
-            MeasuredModel(one.name, one.what, entry["status"], why, median, as_fast, low, high, one.near)
+            MeasuredModel(one.name, one.what, entry.status, why, median, as_fast, low, high, one.near)
         )
     return tuple(sorted(found, key=lambda one: (one.ms is None, one.ms)))
 
 
-def _layers(
-    folder: Path, bundle: Bundle, chosen: str | None, held: measure.Results
-) -> tuple[LayerTimes, ...]:
+def _layers(folder: Path, bundle: Bundle, chosen: str | None) -> tuple[LayerTimes, ...]:
     """Of float16 and of the chosen one; where that is float16, of int8."""
     other = chosen if chosen not in (None, BASELINE) else WHOLE
     models = {one.name: folder / one.file for one in bundle.candidates if one.name in (BASELINE, other)}

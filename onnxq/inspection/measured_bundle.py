@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxq.base.errors import UserError
 from onnxq.base.grouped import Joined
-from onnxq.base.json_file import read_json
 from onnxq.base.plain import DocumentPart
 from onnxq.compiled.exported import read_exported
 from onnxq.compiled.reading import PAIRS, operators_of
+from onnxq.documents.measurements import Measurements
 from onnxq.emit import measure
+from onnxq.formats import INT8
 from onnxq.graph.model import Model
 
-BASELINE, WHOLE = "float16", "int8"
+BASELINE, WHOLE = "float16", INT8.name
 """The candidates that the others are told apart from."""
 TRIED = 2
 """How many candidates are made at once of what was measured."""
@@ -51,21 +51,11 @@ class LayerTimes(DocumentPart):
         return last - first
 
 
-def read_results(folder: Path) -> measure.Results:
-    """What `measure.py` wrote.
-
-    Raises:
-        UserError: results.json cannot be read.
-    """
-    path = folder / measure.RESULTS
-    held = read_json(path, "results of measure.py", hint="move it away, and measure the bundle again")
-    try:
-        measure.read_results(held)
-        return {**held, **{key: str(held[key]) for key in ("device", "tensorrt", "date", "bundle")}}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{str(path)!r} is no results of measure.py: {error!r}", hint="measure again"
-        ) from error
+def times_of(found: Measurements) -> dict[str, list[float]]:
+    """The times of the rounds that all right candidates ran in, ms, by candidate."""
+    return measure.common(
+        {name: dict(one.ms) for name, one in found.candidates.items() if one.status == "right"}
+    )
 
 
 def layer_times(folder: Path, models: Mapping[str, Path]) -> list[LayerTimes]:

@@ -10,11 +10,11 @@ from pathlib import Path
 import onnx
 
 from onnxq.base.errors import UserError, unknown_name
-from onnxq.base.json_file import read_json
 from onnxq.base.reason import noted, say
 from onnxq.base.shown import Shown, Words
+from onnxq.documents.measurements import RESULTS, read_measurements
 from onnxq.documents.report import PlanReport
-from onnxq.emit import files, measure
+from onnxq.emit import files
 from onnxq.formats import FORMATS
 from onnxq.graph.model import Model
 from onnxq.pipeline.job import Job
@@ -129,22 +129,14 @@ def plan_at(path: Path) -> PlanFile:
         UserError: it is not there, is none, or says something that makes no sense of any model; or the file
             to use has no plan.
     """
-    if path.name != measure.RESULTS:
+    if path.name != RESULTS:
         return read_plan(path)
-    hint = "give results.json in the folder where measure.py wrote it"
-    held, bundle = (read_json(path.with_name(name), name, hint) for name in (path.name, measure.MANIFEST))
-    try:
-        answer, chosen = held["answer"], held["chosen"]
-        plans = {one["name"]: one["plan"] for one in bundle["candidates"]}
-        said = answer[0].partition(": ")[2]
-        where = "on {device}, TensorRT {tensorrt}, {date}".format(**held)
-    except (KeyError, TypeError, AttributeError, LookupError) as error:
-        raise UserError(f"{str(path)!r} is no results of measure.py: {error!r}", hint=hint) from error
-    if not plans.get(chosen):
-        raise UserError(
-            f"no plan makes the file to use, measured {where}: {answer[0]}", hint=say("decision.none")
-        )
-    return replace(read_plan(path.with_name(plans[chosen])), measured=f"{said} {where}")
+    found = read_measurements(path)
+    plan = path.with_name(f"{found.chosen}.plan.toml")
+    if not plan.is_file():
+        said = f"no plan makes the file to use, measured on {found.device}, {found.date}"
+        raise UserError(": ".join((said, *found.answer[:1])), hint=say("decision.none"))
+    return replace(read_plan(plan), measured=found.measured)
 
 
 def take_plan(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> PlanFile:

@@ -19,6 +19,7 @@ from command import ROOT, Ran, net, run, run_alone
 
 from onnxq.cli.app import app
 from onnxq.options.verbs import VERBS
+from tests.as_measured import as_measured
 
 DATA = ("--calib", "data.npz")
 QUICK = ("--no-engine", "--method", "minmax", "--repair", "none", "--body", "fp32")
@@ -27,13 +28,25 @@ LINES: dict[str, tuple[str, ...]] = {
     "sanitize": ("net.onnx", "-o", "clean.onnx"),
     "calibrate": ("net.onnx", *DATA, "-o", "net.stats.npz"),
     "plan": ("net.onnx", *DATA, "--method", "minmax", "-o", "plan.toml"),
-    "bundle": ("net.onnx", *DATA, "--method", "minmax", "--repair", "none", "-o", "bundled"),
+    "bundle": (
+        "net.onnx",
+        *DATA,
+        "--method",
+        "minmax",
+        "--repair",
+        "none",
+        "-o",
+        "bundled",
+        "--references",
+        "1",
+    ),
     "check": ("net.onnx", "--no-engine"),
     "inspect": ("net.onnx",),
     "statistics activations": ("net.onnx", *DATA),
     "statistics weights": ("net.onnx", "--against", "q.onnx"),
     "statistics memory": ("net.onnx",),
     "data": ("net.onnx", *DATA),
+    "decide": ("bundled/results.json",),
     "compare": ("net.onnx", "q.onnx", "--data", "data.npz"),
     "analyze": ("net.onnx", "q.onnx", "--data", "data.npz"),
     "sensitivity": ("net.onnx", *DATA, "--method", "minmax", "--repair", "none", "-o", "best.toml"),
@@ -60,9 +73,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "data.npz", x=x)
     (folder / "own").mkdir()
     shutil.copy(ROOT / "tests" / "own_rules" / "both_branches.py", folder / "own")
-    for verb in ("quantize", "pieces split"):
+    for verb in ("quantize", "pieces split", "bundle"):
         ran = run(folder, *verb.split(), *LINES[verb])
         assert ran.code == 0, ran.err
+    as_measured(folder / "bundled")
     return folder
 
 

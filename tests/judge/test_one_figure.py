@@ -42,7 +42,7 @@ ALLOWED = {
     "data/first_norm.py": "how far inputs are from what a normalization was trained with",
     "emit/measure.py": "ratios of times, and how near an engine is to its file, on the device",
     "graph/unquantized.py": "bits that a range of a file's own pairs lacks",
-    "inspection/bundling.py": "times as predicted: what is proposed for them is measured",
+    "inspection/measured_bundle.py": "times as predicted: what is proposed for them is measured",
     "noise/breakdown.py": "shares of the noise, which are shown",
     "noise/gram.py": "noise as predicted: what is proposed for it is measured",
     "noise/ranking.py": "likewise",

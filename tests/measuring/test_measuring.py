@@ -21,9 +21,10 @@ import pytest
 import onnxq
 from onnxq.base.errors import UserError
 from onnxq.compiled.exported import read_exported
+from onnxq.documents.measurements import read_measurements
 from onnxq.emit import measure
 from onnxq.inspection.bundling import Bundle
-from onnxq.inspection.measured_bundle import proposed, read_results
+from onnxq.inspection.measured_bundle import proposed, times_of
 
 DIGITS = Path(__file__).parents[2] / "sample_models" / "digits"
 MS = {"float16": 1.0, "int8": 0.8, "products": 0.82, "scales": 0.81, "without-1": 0.75, "without-2": 0.88}
@@ -328,6 +329,15 @@ def test_what_was_measured_is_of_the_rounds_that_all_ran_in(tmp_path: Path) -> N
     }
     entries |= {"c": {"status": "wrong", "ms": {}}}
     (tmp_path / "results.json").write_text(
-        json.dumps({"candidates": entries, "answer": ["Use b"], **dict.fromkeys(MACHINE, "x")})
+        json.dumps(
+            {
+                "candidates": entries,
+                "answer": ["Use b"],
+                **dict.fromkeys(MACHINE, "x"),
+                "schema": 1,
+                "kind": "measurements",
+            }
+        )
     )
-    assert measure.read_results(read_results(tmp_path)) == ({"a": [2.0], "b": [3.0]}, ("Use b",))
+    found = read_measurements(tmp_path / "results.json")
+    assert (times_of(found), found.answer) == ({"a": [2.0], "b": [3.0]}, ("Use b",))

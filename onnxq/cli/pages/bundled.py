@@ -9,7 +9,7 @@ from onnxq.cli.screen import Page
 
 if TYPE_CHECKING:
     from onnxq.inspection.bundling import Bundle
-    from onnxq.inspection.deciding import Decision
+    from onnxq.inspection.deciding import Measured
     from onnxq.inspection.measured_bundle import LayerTimes
 
 _SHOWN = 5
@@ -28,14 +28,14 @@ def bundled_page(found: Bundle) -> Page:
     return page
 
 
-def decided_page(found: Decision, *, full: bool) -> Page:
+def decided_page(found: Measured, *, full: bool) -> Page:
     """The answer in its lines, the candidates, and the layers that lose and gain most; `full`: all."""
     page, words = Page(), found.words()
     for line in found.answer[:3]:
         page.head(line)
     page.section("Measured", words.head)
     page.sections("Careful", found.answer[3:], "yellow")
-    page.section("Models", "")
+    page.section("Candidates", "")
     page.table(words.columns, words.rows)
     losing = [one for one in found.layers if one.lost > 0]
     gaining = [one for one in found.layers if one.lost <= 0][::-1]
