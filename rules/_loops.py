@@ -1,0 +1,99 @@
+"""A Loop or a Scan of a known number of iterations, as the nodes of these iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from _opsets import unsqueezed
+
+from onnxq.rule import RANDOM, Body, Node, Skip, Tensor, Value, constant, inline, op
+
+MOST = 2000
+"""So many nodes the iterations of a Loop have together at most."""
+
+
+def unrolled(node: Node, because: str) -> dict[int, Value]:
+    """What a Loop or a Scan computes, each iteration by nodes of its own.
+
+    Args:
+        node: the Loop, or a Scan of opset 9 or above.
+        because: why it is unrolled; reasons begin with it.
+
+    Raises:
+        Skip: how many iterations there are is not known before the model runs, there are none, or too many.
+    """
+    body, is_loop = node.body("body"), node.op == "Loop"
+    read = node.attr("num_scan_inputs", 0)
+    carried, given = node.inputs[2 if is_loop else 0 : len(node.inputs) - read], node.inputs[len(node.inputs) - read :]
+    axes = node.attr("scan_input_axes") or [0] * read
+    back = node.attr("scan_input_directions") or [0] * read
+    count = _trips(node, because) if is_loop else _steps(given, axes, because)
+    if None in node.inputs[2 if is_loop else 0 :] or any(one.op in RANDOM for one in node.with_bodies):
+        raise Skip(f"{because}, and what it draws at random, or leaves out, is not unrolled")
+    if count < 1 or count * _nodes(body) > MOST:
+        raise Skip(f"{because}, and {count} iterations of {_nodes(body)} nodes are not unrolled: 1 to {MOST} nodes are")
+    values: Sequence[Value | None] = carried
+    collected: list[list[Value]] = [[] for _ in node.outputs[len(carried) :]]
+    for iteration in range(count):
+        places = [count - 1 - iteration if one else iteration for one in back]
+        rows = [op.Gather(x, np.array(at), axis=axis) for x, at, axis in zip(given, places, axes, strict=True)]
+        told = (np.int64(iteration), np.array(True)) if is_loop else ()
+        results = inline(body, *told, *values, *rows)
+        if is_loop and not _is_true(results[0]) and iteration < count - 1:
+            raise Skip(f"{because}, and it may end before")
+        results = results[1:] if is_loop else results
+        values = results[: len(carried)]
+        for row, one in zip(collected, results[len(carried) :], strict=True):
+            row.append(one)
+    stacked = [_stacked(node, number, row, because) for number, row in enumerate(collected)]
+    return {index: value for index, value in enumerate([*values, *stacked]) if value is not None}
+
+
+def _trips(node: Node, because: str) -> int:
+    """How often a Loop runs, unless its body ends it."""
+    trip, going = node.operands(2)
+    number = constant(trip)
+    if number is None:
+        state = f": state it with --freeze {trip.name}=NUMBER" if trip is not None and trip.is_input else ""
+        raise Skip(f"{because}, and how often it runs is not known before the model runs{state}")
+    if going is not None and not _is_true(going):
+        raise Skip(f"{because}, and it may not begin")
+    return int(number.reshape(-1)[0])
+
+
+def _steps(given: Sequence[Tensor | None], axes: Sequence[int], because: str) -> int:
+    """How many rows a Scan reads."""
+    sizes = [one.shape[axis] for one, axis in zip(given, axes, strict=True) if one is not None and one.shape]
+    for size in sizes:
+        if isinstance(size, int):
+            return size
+    raise Skip(f"{because}, and how many steps it takes is not known{f' ({sizes[0]})' if sizes else ''}: give --shape")
+
+
+def _nodes(body: Body) -> int:
+    """How many nodes a body has, the iterations of Loops inside of it counted where they are known."""
+    total = 0
+    for node in body.nodes:
+        number = constant(node.inputs[0]) if node.op == "Loop" else None
+        times = 1 if number is None else max(1, int(number.reshape(-1)[0]))
+        total += 1 + times * sum(map(_nodes, node.bodies.values()))
+    return total
+
+
+def _stacked(node: Node, number: int, rows: Sequence[Value], because: str) -> Value:
+    """What is collected, as one tensor."""
+    axis = (node.attr("scan_output_axes") or [0] * (number + 1))[number]
+    if axis < 0:
+        if rows[0].rank is None:
+            raise Skip(f"{because}, and the rank of what it collects is not known")
+        axis += rows[0].rank + 1
+    if (node.attr("scan_output_directions") or [0] * (number + 1))[number]:
+        rows = rows[::-1]
+    stacked: Value = op.Concat(*(unsqueezed(node, one, [axis]) for one in rows), axis=axis)
+    return stacked
+
+
+def _is_true(condition: Value) -> bool:
+    known = constant(condition)
+    return known is not None and bool(known.all())
