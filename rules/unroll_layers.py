@@ -6,7 +6,9 @@ What is inside of a Loop stays float: nothing is measured there, and TensorRT ta
     after     y = Tanh(MatMul(Tanh(MatMul(x, W)), W))
 
 Only layers of constant weights count, in sizes from which the target's kernels gain. The number of iterations must be
-a constant and the condition never false; at most 2,000 nodes in all. The weights stay one constant. Equal bit for bit.
+a constant and the condition never false; at most 500 nodes in all. The weights stay one constant. Equal bit for bit.
+
+128 iterations of a MatMul and a Tanh are 257 kernels of tensorrt-rtx 1.7.1, built in 2 s, and `quantize` takes 50 s more.
 """
 
 from _loops import unrolled
@@ -19,7 +21,7 @@ def unroll_layers(node: Node) -> dict[int, Value] | None:
     for one in node.body("body").nodes:
         layer = layer_of(one)
         if layer is not None and layer.ineligible is None:
-            return unrolled(node, f"its layer {one.name!r} stays float inside")
+            return unrolled(node, f"its layer {one.name!r} stays float inside", 500)
     return None
 
 
@@ -36,7 +38,13 @@ def _net(rows: int = 16, trip: str = "n") -> str:
 _LIMITS = {"int8-rows": 16, "int8-channels": 16}
 
 EXAMPLES = [
-    Fires(_net(), limits=_LIMITS, after=("fold_constants",), becomes="?"),
+    Fires(
+        _net(),
+        limits=_LIMITS,
+        after=("fold_constants",),
+        becomes="""y: float32[16, 16]; _1 = MatMul (x, float32 [16, 16]); _2 = Tanh (_1)
+        _3 = MatMul (_2, float32 [16, 16]); y = Tanh (_3)""",
+    ),
     Skips(_net(rows=8), limits=_LIMITS, after=("fold_constants",)),
     Skips(_net(trip="k"), limits=_LIMITS, after=("fold_constants",), because="stays float inside"),
 ]

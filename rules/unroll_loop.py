@@ -116,15 +116,31 @@ EXAMPLES = [
         _net(count=1).replace("float[M, 3] a", "float[] a"),
         becomes="y: float32[2, 3]; y = Concat <axis = 0> (x, x)",
     ),
-    Fires(_SIZES, after=("fold_constants",), becomes="?"),
-    Fires(_STATE, becomes="?"),
+    Fires(
+        _SIZES,
+        after=("fold_constants",),
+        becomes="""y: float32[2, 3]; _1 = Slice (t, {0}, {4}, {0}); _2 = ReduceSum (_1, {0}); _3 = Add (x, _2)
+        _4 = Slice (t, {4}, {8}, {0}); _5 = ReduceSum (_4, {0}); y = Add (_3, _5)""",
+    ),
+    Fires(
+        _STATE,
+        becomes="""_1 = Gather <axis = -1> (x, 0); _2 = Unsqueeze (_1, {0}); _3 = Add (_2, {1})
+        _4 = Slice (t, _2, _3, {0}); _5 = ReduceSum <keepdims = 0> (_4, {0}); _6 = Add (h, _5)
+        _7 = Gather <axis = -1> (x, 1); _8 = Unsqueeze (_7, {0}); _9 = Add (_8, {1})
+        _10 = Slice (t, _8, _9, {0}); _11 = ReduceSum <keepdims = 0> (_10, {0}); y = Add (_6, _11)
+        _12 = Exp (_6); _13 = Unsqueeze (_12, {0}); _14 = Exp (y); _15 = Unsqueeze (_14, {0})
+        z = Concat <axis = 0> (_13, _15)""",
+    ),
     Fires(_net(count=1, still="Identity (f)"), gone="Loop"),
     Skips(_net(step="Sin (a)")),
     Skips(_net(step="Sin (a)").replace("float[1, 3] x", "float[] x").replace("float[M, 3] a", "float[] a")),
     Skips(_net(count=1001), because="1001 iterations"),
     Skips(_net(count=0), because="0 iterations"),
     Skips(_net("k, on, x"), because="--freeze k=NUMBER"),
-    Skips(_net("m, on, x").replace("y = Loop", "m = Abs (k)  y = Loop"), because="how often it runs is not known"),
+    Skips(
+        _net("m, on, x").replace("y = Loop", "m = Abs (k)  y = Loop"),
+        because="how often it runs is not known",
+    ),
     Skips(_net(", on, x"), because="how often it runs is not known"),
     Skips(_net("n, f, x"), because="may not begin"),
     Skips(_net(still="Identity (f)"), because="may end before"),

@@ -24,7 +24,6 @@ _MAX_KEPT = 1 << 24
 # A dequantized constant is meant to stay one: nothing is computed from it.
 
 
-
 def evaluate(node: Node) -> list[np.ndarray] | None:
     """The outputs of a node that depends on no input of the model, as the runtime computes them.
 

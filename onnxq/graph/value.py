@@ -238,6 +238,7 @@ def inline(body: Body, *values: Operand) -> tuple[Value, ...]:
         view = Node(body.model, node)
         inputs = tuple(read(tensor) for tensor in node.inputs)
         same = None if view.domain else _handed_on(view, inputs)
+        made: dict[int, tuple[Any, Value]]
         if same is None:
             bodies = {}
             for name, graph in (node.attrs or {}).items():
