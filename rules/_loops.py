@@ -27,15 +27,17 @@ def unrolled(node: Node, because: str, most: int = MOST) -> dict[int, Value]:
     body, is_loop = node.body("body"), node.op == "Loop"
     read = node.attr("num_scan_inputs", 0)
     tensors = node.inputs[2 * is_loop :]
-    if None in tensors or any(one.op in RANDOM for one in node.with_bodies):
-        raise Skip(f"{because}, and it leaves an input out, or draws numbers at random")
+    if (node.op == "Scan" and node.opset < 9) or None in tensors:
+        raise Skip(f"{because}, and it is of opset 8, or leaves an input out")
+    if any(one.op in RANDOM for one in node.with_bodies):
+        raise Skip(f"{because}, and it draws numbers at random")
     carried, given = tensors[: len(tensors) - read], tensors[len(tensors) - read :]
     axes = node.attr("scan_input_axes") or [0] * read
     back = node.attr("scan_input_directions") or [0] * read
     count, nodes = _trips(node, because) if is_loop else _steps(given, axes, because), _nodes(body)
-    if not 1 <= count <= most / max(1, nodes) or (node.op == "Scan" and node.opset < 9):
-        says = f"{count} iterations of {nodes} nodes are not unrolled: 1 to {most} nodes are"
-        raise Skip(f"{because}, and {says}")
+    if not 1 <= count <= most / max(1, nodes):
+        asked = f"{count} iterations of {nodes} nodes"
+        raise Skip(f"{because}, and {asked} are not unrolled: 1 to {most} nodes are")
     values: Sequence[Value | None] = carried
     steps = list[Sequence[Value]]()
     for iteration in range(count):
