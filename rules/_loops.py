@@ -50,7 +50,8 @@ def unrolled(node: Node, because: str, most: int = MOST) -> dict[int, Value]:
         results = results[is_loop:]
         values = results[: len(carried)]
         steps.append(results[len(carried) :])
-    stacked = [_stacked(node, number, row, because) for number, row in enumerate(zip(*steps, strict=True))]
+    kept = zip(node.outputs[len(carried) :], zip(*steps, strict=True), strict=False)
+    stacked = [_stacked(node, number, *pair, because) for number, pair in enumerate(kept)]
     named = zip(range(len(node.outputs)), (*values, *stacked), strict=False)
     return {index: value for index, value in named if value is not None}
 
@@ -88,13 +89,13 @@ def _nodes(body: Body) -> int:
     return total
 
 
-def _stacked(node: Node, number: int, rows: Sequence[Value], because: str) -> Value:
-    """What is collected, as one tensor."""
+def _stacked(node: Node, number: int, output: Tensor, rows: Sequence[Value], because: str) -> Value:
+    """What is collected for an output, as one tensor."""
     axis = (node.attr("scan_output_axes") or [0] * (number + 1))[number]
     if axis < 0:
-        if rows[0].rank is None:
+        if output.rank is None:
             raise Skip(f"{because}, and the rank of what it collects is not known")
-        axis += rows[0].rank + 1
+        axis += output.rank
     if (node.attr("scan_output_directions") or [0] * (number + 1))[number]:
         rows = rows[::-1]
     stacked: Value = op.Concat(*(unsqueezed(node, one, [axis]) for one in rows), axis=axis)

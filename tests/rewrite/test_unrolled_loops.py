@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -53,7 +52,7 @@ def is_unrolled(text: str, rule: str = "unroll_loop") -> dict[str, int]:
 
 
 class Drawn:
-    """A Loop or a Scan with a body of random nodes over what is carried, what is read, and what is around it."""
+    """A Loop or a Scan whose body has random nodes over what is carried, read, and around it."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
@@ -63,7 +62,7 @@ class Drawn:
         part = self.made(f"Slice (t, {start}, {self.made(f'Add ({start}, one)')}, zero)")
         values = [
             *self.carried,
-            self.made(f"ReduceSum (t, zero)"),
+            self.made("ReduceSum (t, zero)"),
             self.made(f"ReduceSum ({part}, zero)"),
             "x",
         ]
@@ -105,7 +104,8 @@ class Drawn:
         )
         results = [*returned, *(f"float[2, 3] {name}" for name in names)]
         inputs = [*given[:2], *inner] if returned else [*inner, *given]
-        return f"body = b ({', '.join(inputs)}) => ({', '.join(results)}) {{ {before} {'  '.join(self.lines)}  {last} }}"
+        header = f"body = b ({', '.join(inputs)}) => ({', '.join(results)})"
+        return f"{header} {{ {before} {'  '.join(self.lines)}  {last} }}"
 
     def loop(self) -> str:
         condition = self.draw.choice(["d = Identity (c)", "d = Constant <value = bool {1}> ()"])
@@ -118,7 +118,8 @@ class Drawn:
             before = f"s = Shape (x) {before}"
         body = self.body(["int64 i", "bool c"], ["bool d"], condition)
         called = f"(n, {self.draw.choice(['on', ''])}, {self.initial})"
-        return f"g ({OUTER}) => ({self.outputs}) <{CONSTANTS}{trip}> {{ {before} [outer] {self.outputs} = Loop {called} <{body}> }}"
+        return f"""g ({OUTER}) => ({self.outputs}) <{CONSTANTS}{trip}> {{
+            {before} [outer] {self.outputs} = Loop {called} <{body}> }}"""
 
     def scan(self) -> str:
         sizes, axis = [2, 3], self.draw.randint(-3, 2)
@@ -130,8 +131,10 @@ class Drawn:
             more += f", scan_output_axes = {axes}, scan_output_directions = {back[2:]}"
         self.given[0] = self.made(f"Mul ({self.given[0]}, row)")
         body = self.body(["float[2, 3] row", "int64 i"], [], "")
-        return f"""g ({OUTER}, float{sizes} rows, int64[{self.count}] numbers) => ({self.outputs}) <{CONSTANTS}> {{
-            [outer] {self.outputs} = Scan <num_scan_inputs = 2{more}, {body}> ({self.initial}, rows, numbers) }}"""
+        read = f"float{sizes} rows, int64[{self.count}] numbers"
+        called = f"<num_scan_inputs = 2{more}, {body}> ({self.initial}, rows, numbers)"
+        return f"""g ({OUTER}, {read}) => ({self.outputs}) <{CONSTANTS}> {{
+            [outer] {self.outputs} = Scan {called} }}"""
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -159,7 +162,8 @@ LEVELS = """g (float[1, 21, 32] t, float[32, 16] w) => (float[3, 1, 16] y) <int6
     [outer] y = Loop (n, on) <body = b (int64 i, bool c) => (bool d, float[1, 16] r)
         <int64[1] zero = {0}, int64[1] one = {1}> { d = Identity (c)
         p = Gather (starts, i)  q = Gather (ends, i)  from = Unsqueeze (p, zero)  to = Unsqueeze (q, zero)
-        part = Slice (t, from, to, one)  m = ReduceMean <axes = [1], keepdims = 0> (part)  r = MatMul (m, w) }> }"""
+        part = Slice (t, from, to, one)  m = ReduceMean <axes = [1], keepdims = 0> (part)
+        r = MatMul (m, w) }> }"""
 
 
 @pytest.mark.parametrize("text", [BAGS, LEVELS], ids=["bags", "levels"])
@@ -174,7 +178,62 @@ def test_what_did_not_compile_compiles(text: str, tmp_path: Path) -> None:
         assert trt.compile_engine(tmp_path / f"{number}.onnx").status == ("failed", "compiled")[number]
 
 
-LAYER = """g (float[16, 16] x, float[2, 3] u, int64 k) => (float[16, 16] y) <bool on = {1}, int64 n = {%d}> {
-    w = ConstantOfShape <value = float {0.5}> (s)  s = Constant <value_ints = [16, 16]> ()
-    y = Loop (n, on, x) <body = b (int64 i, bool c, float[16, 16] a) => (bool d, float[16, 16] r) {
-        d = Identity (c)  v = Transpose (w)  p = MatMul (a, v)  r = Tanh (p) }> }"""
+LAYER = """g (float[16, 16] x, float[2, 3] u, int64 k) => (y) <bool on = {1}, int64 n = {%d}> {
+    s = Constant <value_ints = [16, 16]> ()  w = ConstantOfShape <value = float[1] {0.1}> (s)
+    [outer] y = Loop (n, on, x) <body = b (int64 i, bool c, float[16, 16] a) => (bool d, float[16, 16] r) {
+        %s  v = Transpose (w)  [layer] p = MatMul (a, v)  r = Tanh (p) }> }"""
+
+
+def test_a_layer_in_a_loop_can_be_quantized() -> None:
+    assert is_unrolled(LAYER % (5, "d = Identity (c)"), "unroll_layers")["MatMul"] == 5
+    model = opened(LAYER % (2, "d = Identity (c)"))
+    quantized = onnxq.quantize(model, data=[fed(model, seed) for seed in range(8)])
+    weights = [node for node in quantized.model.graph.node if node.op_type == "DequantizeLinear"]
+    assert len(weights) >= 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (LAYER % (300, "d = Identity (c)"), "300 iterations of"),
+        (
+            LAYER % (5, "m = ReduceMax <keepdims = 0> (a)  z = Sub (m, m)  d = Less (m, z)"),
+            "it may end before",
+        ),
+        ((LAYER % (5, "d = Identity (c)")).replace("(n, on", "(k, on"), "--freeze k=NUMBER"),
+        ((LAYER % (5, "d = Identity (c)")).replace("float[16, 16]", "float[4, 16]"), ""),
+    ],
+)
+def test_others_stay_and_say_why(text: str, why: str) -> None:
+    result = onnxq.sanitize(opened(text))
+    assert [node.op_type for node in result.model.graph.node if node.name == "outer"] == ["Loop"]
+    reasons = [miss.reason for miss in result.report.near_misses if miss.node == "outer"]
+    assert bool(reasons) == bool(why)
+    assert all("'layer' stays float inside" in reason and why in reason for reason in reasons)
+
+
+def test_what_no_iteration_changes_is_computed_once() -> None:
+    """Here the weights, which a body moves: each iteration would have a copy of them."""
+    text = (LAYER % (6, "d = Identity (c)")).replace(
+        "w = ConstantOfShape <value = float[1] {0.1}> (s)", "w = Relu (u)"
+    )
+    text = (
+        text.replace("float[2, 3] u", "float[16, 16] u, float[9, 16] t")
+        .replace(
+            "r = Tanh (p)",
+            """f = Unsqueeze (i, s1)
+        g = Add (f, f1)  h = Slice (t, f, g, s1)  r = Add (p, h)""",
+        )
+        .replace("bool on", "int64[1] s1 = {0}, int64[1] f1 = {1}, bool on")
+    )
+    kept = is_unrolled(text)
+    assert (kept["Transpose"], kept["MatMul"]) == (1, 6)
+
+
+def test_random_numbers_are_drawn_in_each_iteration() -> None:
+    """They are not the same ones twice, and nothing says that they are equal: it stays a Loop."""
+    text = (LAYER % (3, "d = Identity (c)")).replace(
+        "r = Tanh (p)", "e = RandomNormalLike (u)  r = Add (p, e)"
+    )
+    result = onnxq.sanitize(opened(text.replace("float[2, 3] u", "float[16, 16] u")))
+    assert any("at random" in miss.reason for miss in result.report.near_misses)
