@@ -50,7 +50,7 @@ def test_what_only_the_compiler_rejects_is_a_finding(body: str, says: str, tmp_p
 @pytest.mark.parametrize(
     ("body", "node", "rule", "flag"),
     [
-        (LOOP, "grow", "unroll_changing_loop", "--freeze n=NUMBER"),
+        (LOOP, "grow", "unroll_refused_loop", "--freeze n=NUMBER"),
         (RANKS, "choose", "broadcast_branches", "--freeze c=1 or --freeze c=0"),
     ],
 )

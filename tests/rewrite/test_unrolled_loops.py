@@ -34,7 +34,7 @@ def fed(model: onnx.ModelProto, seed: int = 0) -> dict[str, np.ndarray]:
     return feeds
 
 
-def is_unrolled(text: str, rule: str = "unroll_loop") -> dict[str, int]:
+def is_unrolled(text: str, rule: str = "unroll_refused_loop") -> dict[str, int]:
     """Unrolls, compares bit for bit, and counts the operators that are left, those in bodies included."""
     model = opened(text)
     result = onnxq.sanitize(model)
