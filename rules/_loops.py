@@ -10,7 +10,7 @@ from _opsets import unsqueezed
 from onnxq.rule import RANDOM, Body, Node, Skip, Tensor, Value, constant, inline, op
 
 MOST = 2000
-"""So many nodes the iterations of a Loop have together at most; they compile in 10 s on one core."""
+"""So many nodes the iterations of a Loop have together at most: 500 of a MatMul and a Tanh in int8 compile in 10 s."""
 
 
 def unrolled(node: Node, because: str, most: int = MOST) -> dict[int, Value]:
