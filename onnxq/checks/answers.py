@@ -116,10 +116,10 @@ def repairs_of(model: Model, report: Report, rules: Sequence[Rule]) -> list[Repa
     Args:
         model: the model as the user gave it.
         report: what `sanitize` makes of it.
-        rules: all rules; those of the stage "compat" count.
+        rules: all rules; those of the stage "compat" count, and those for what a target lacks.
     """
     nodes = nodes_by_name(model)
-    compat = {rule.id: rule for rule in rules if rule.stage == "compat"}
+    compat = {rule.id: rule for rule in rules if rule.stage == "compat" or rule.lacks is not None}
     entries: tuple[Change | NearMiss, ...] = (*report.changes, *report.near_misses)
     return [
         RepairedConstruct(entry, compat[entry.rule], nodes.get(entry.node), report.target)

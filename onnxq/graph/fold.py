@@ -16,15 +16,12 @@ from onnxq.graph.infer import node_types
 from onnxq.graph.pairs import QDQ
 from onnxq.graph.snippet import alone
 from onnxq.graph.types import is_static
+from onnxq.graph.value import RANDOM
 from onnxq.graph.view import Node, Tensor
 
 # What is computed and stays in the graph is kept in memory up to this size, in bytes.
 _MAX_KEPT = 1 << 24
 # A dequantized constant is meant to stay one: nothing is computed from it.
-
-RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial"}
-RANDOM |= {"Bernoulli", "Dropout"}
-"""Operators that compute something else each time."""
 
 
 def evaluate(node: Node) -> list[np.ndarray] | None:

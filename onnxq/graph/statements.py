@@ -62,7 +62,7 @@ def _is_shape_input(tensor: Tensor) -> bool:
 def size_makers(node: Node, ops: Collection[str]) -> list[Node]:
     """The nodes of some operators among what computes, of sizes, the numbers that decide a node's sizes."""
     found, seen = list[Node](), set[Tensor]()
-    todo = [operand for operand in _decided_by(node) if operand is not None and not operand.is_constant]
+    todo = [operand for operand in deciding_operands(node) if operand is not None and not operand.is_constant]
     while todo:
         source = todo.pop()
         maker = source.producer
@@ -75,7 +75,8 @@ def size_makers(node: Node, ops: Collection[str]) -> list[Node]:
     return found
 
 
-def _decided_by(node: Node) -> list[Tensor | None]:
+def deciding_operands(node: Node) -> list[Tensor | None]:
+    """The inputs of a node that decide sizes or places: TensorRT has to know them before a run."""
     return [] if node.domain else [node.inputs[one] for one in _numbered(node) if one < len(node.inputs)]
 
 

@@ -7,9 +7,8 @@ from collections.abc import Hashable
 
 import onnx
 
-from onnxq.graph.fold import RANDOM
+from onnxq.graph.value import RANDOM
 
-_RANDOM = {*RANDOM, "Bernoulli", "Dropout"}
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 
@@ -41,7 +40,7 @@ def twins(model: onnx.ModelProto) -> dict[str, tuple[str, ...]]:
 
 def _key(node: onnx.NodeProto, classes: dict[str, Hashable]) -> bytes:
     """Equal for nodes that compute the same."""
-    own = node.op_type in _RANDOM or any(attribute.type in _GRAPHS for attribute in node.attribute)
+    own = node.op_type in RANDOM or any(attribute.type in _GRAPHS for attribute in node.attribute)
     said = sorted(attribute.SerializeToString(deterministic=True) for attribute in node.attribute)
     read = [classes.get(name, name) for name in node.input]
     what = (node.domain, node.op_type, len(node.output), said, read, node.output[0] if own else "")

@@ -17,6 +17,10 @@ from onnxq.graph.infer import Type, node_types
 from onnxq.graph.types import Shape, dtype_of, is_static
 from onnxq.graph.view import Body, Node, Tensor, Value
 
+RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial"}
+RANDOM |= {"Bernoulli", "Dropout"}
+"""Operators that compute something else each time."""
+
 _NUMBERS = (np.ndarray, np.generic, int, float, bool)
 Operand = Value | np.ndarray | np.generic | int | float | bool | None
 
@@ -203,7 +207,8 @@ def inline(body: Body, *values: Operand) -> tuple[Value, ...]:
     """What a subgraph body computes of these inputs, outside of its node.
 
     As often as it is called, so that a Loop can be unrolled. What a body only hands on is not computed:
-    a Loop's condition that stays true is a constant here.
+    a Loop's condition that stays true is a constant here. What no input changes is computed once for all
+    calls with the same `body`.
 
     Args:
         body: as `node.body(...)` gives it.
@@ -217,7 +222,8 @@ def inline(body: Body, *values: Operand) -> tuple[Value, ...]:
     """
     if len(values) != len(body.inputs):
         raise ValueError(f"the body has {len(body.inputs)} inputs, {len(values)} values are given")
-    computed: dict[int, tuple[Any, Value]] = {}
+    computed: dict[int, tuple[Any, Value]] = {**body.fixed}
+    changing = {id(tensor.tensor) for tensor in body.inputs}
     for tensor, value in zip(body.inputs, values, strict=True):
         computed[id(tensor.tensor)] = tensor.tensor, _as_value(value, tensor.dtype)
 
@@ -227,19 +233,26 @@ def inline(body: Body, *values: Operand) -> tuple[Value, ...]:
         return Tensor(body.model, tensor) if tensor.name else None
 
     for node in wiring.sorted_nodes(body.graph.nodes):
+        if any(id(tensor) in body.fixed for tensor in node.outputs):
+            continue
         view = Node(body.model, node)
         inputs = tuple(read(tensor) for tensor in node.inputs)
         same = None if view.domain else _handed_on(view, inputs)
-        if same is not None:
-            computed[id(node.outputs[0])] = node.outputs[0], same
-            continue
-        bodies = {}
-        for name, graph in (node.attrs or {}).items():
-            around = [id(tensor) for tensor in wiring.captures(graph)]
-            bodies[name] = NewBody(graph, {key: computed[key] for key in around if key in computed})
-        count = max((i + 1 for i, tensor in enumerate(node.outputs) if tensor.name), default=0)
-        new = NewNode(view.op, inputs, view.attrs, count, view, view.domain, bodies, view.name)
-        computed.update((id(t), (t, NewOutput(new, i))) for i, t in enumerate(node.outputs) if t.name)
+        made: dict[int, tuple[Any, Value]]
+        if same is None:
+            bodies = {}
+            for name, graph in (node.attrs or {}).items():
+                around = [id(tensor) for tensor in wiring.captures(graph)]
+                bodies[name] = NewBody(graph, {key: computed[key] for key in around if key in computed})
+            count = max((i + 1 for i, tensor in enumerate(node.outputs) if tensor.name), default=0)
+            new = NewNode(view.op, inputs, view.attrs, count, view, view.domain, bodies, view.name)
+            made = {id(t): (t, NewOutput(new, i)) for i, t in enumerate(node.outputs) if t.name}
+        else:
+            made = {id(node.outputs[0]): (node.outputs[0], same)}
+        computed.update(made)
+        is_random = any(one.op in RANDOM for one in view.with_bodies)
+        is_fixed = not is_random and changing.isdisjoint(map(id, wiring.reads(node)))
+        (body.fixed if is_fixed else changing).update(made)
     results = [read(tensor) for tensor in body.graph.outputs]
     return tuple(value for value in results if value is not None)
 

@@ -317,11 +317,12 @@ def every_node(model: Topology) -> Iterator[Node]:
 class Body(Sequence[Tensor]):
     """A subgraph body: a sequence of its outputs."""
 
-    __slots__ = ("graph", "model")
+    __slots__ = ("fixed", "graph", "model")
 
     def __init__(self, model: Topology, graph: Any) -> None:
         self.model = model
         self.graph = graph
+        self.fixed: dict[int, Any] = {}  # what `inline` computed that no input of the body changes
 
     def __repr__(self) -> str:
         return f"Body({self.graph.name!r})"

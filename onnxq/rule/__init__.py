@@ -1,13 +1,14 @@
 """What rule files import: the whole vocabulary of a rule, and nothing else of onnxq."""
 
 from onnxq.graph.elements import known_elements
-from onnxq.graph.fold import RANDOM, computed, evaluate, is_computed, probe, replaced_bytes
+from onnxq.graph.fold import computed, evaluate, is_computed, probe, replaced_bytes
 from onnxq.graph.functions import function_body
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.pairs import Pair
+from onnxq.graph.statements import deciding_operands
 from onnxq.graph.types import is_float, is_static, limits
-from onnxq.graph.value import exact_product, float32_only, inline, op, remake
+from onnxq.graph.value import RANDOM, exact_product, float32_only, inline, op, remake
 from onnxq.graph.view import Body, Node, Tensor, Value
 from onnxq.rule.api import (
     STATED,
@@ -58,6 +59,7 @@ __all__ = [
     "Within",
     "computed",
     "constant",
+    "deciding_operands",
     "evaluate",
     "exact_product",
     "float32_only",

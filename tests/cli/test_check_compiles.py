@@ -18,6 +18,9 @@ TOPK = """(float[1, 8400] x) => (float[1, 5000] v, int64[1, 5000] i) <int64[1] k
 LOOP = """(int64 n, float[1, 4] x) => (float[M, 4] y) <bool c = {1}> { [grow] y = Loop (n, c, x) <body = b
     (int64 i, bool ci, float[K, 4] s) => (bool co, float[L, 4] t) { co = Identity (ci)
     t = Concat <axis = 0> (s, x) }> }"""
+ROWS = """(float[9, 4] t) => (float[2, 4] y) <int64 n = {2}, bool c = {1}, int64[1] z = {0}> {
+    [rows] y = Loop (n, c) <body = b (int64 i, bool ci) => (bool co, float[4] r) { co = Identity (ci)
+    p = Unsqueeze (i, z)  s = Slice (t, z, p, z)  r = ReduceSum <keepdims = 0> (s, z) }> }"""
 RANKS = """(bool c, float[2, 1, 8] x) => (float y) <int64[1] one = {1}> { [choose] r = If (c)
     <then_branch = a () => (t) { t = Squeeze (x, one) }, else_branch = b () => (e) { e = Identity (x) }>
     y = ReduceSum <keepdims = 0> (r) }"""
@@ -50,7 +53,7 @@ def test_what_only_the_compiler_rejects_is_a_finding(body: str, says: str, tmp_p
 @pytest.mark.parametrize(
     ("body", "node", "rule", "flag"),
     [
-        (LOOP, "grow", "unroll_changing_loop", "--freeze n=NUMBER"),
+        (LOOP, "grow", "unroll_refused_loop", "--freeze n=NUMBER"),
         (RANKS, "choose", "broadcast_branches", "--freeze c=1 or --freeze c=0"),
     ],
 )
@@ -72,6 +75,18 @@ def test_what_a_rule_writes_otherwise_is_repairable(tmp_path: Path, onnxq) -> No
     assert ran.code == 1, ran.err
     (finding,) = ran.json()["findings"]
     assert (finding["kind"], finding["node"]) == ("repairable", "top")
+    assert ran.json()["engine"]["sanitized"] == "compiled"
+
+
+def test_a_loop_whose_sizes_an_iteration_decides_is_named(tmp_path: Path, onnxq) -> None:
+    """The compiler's own message names no node."""
+    save(tmp_path, ROWS)
+    ran = onnxq("check", "net.onnx", "--json")
+    assert ran.code == 1, ran.err
+    findings = ran.json()["findings"]
+    assert [(one["kind"], one["node"]) for one in findings] == [("repairable", "rows"), ("compiler", "")]
+    assert "unroll_refused_loop" in findings[0]["advice"]
+    assert "newNodeOrder" in findings[1]["reason"]
     assert ran.json()["engine"]["sanitized"] == "compiled"
 
 
