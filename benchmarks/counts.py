@@ -53,7 +53,6 @@ BY_KEY = {
     "cli/peer_flags.py": "rows of the catalogue",
     "checks/each/dla.py": "rows of dla.toml",
     "checks/own.py": "what a function of the user's gives",
-    "emit/measure.py": "its own files",
     "compiled/exported.py": "files of trtexec",
     "compiled/reading.py": "counts by kind and type",
     "inspection/checking.py:uri": "a place of SARIF",

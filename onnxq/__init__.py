@@ -35,7 +35,7 @@ _PLACES = {
     "onnxq.inspection.analyzing": ("analyze",),
     "onnxq.pipeline.decision_ranking": ("Sensitivity",),
     "onnxq.inspection.bundling": ("Bundle", "bundle"),
-    "onnxq.inspection.deciding": ("Measured", "decide"),
+    "onnxq.inspection.deciding": ("BundleDecision", "decide"),
     "onnxq.inspection.checking": ("Checks", "check"),
     "onnxq.inspection.comparing": ("Comparison", "compare"),
     "onnxq.inspection.description": ("ModelSummary", "TensorSummary", "describe", "describe_tensor"),

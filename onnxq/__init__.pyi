@@ -31,7 +31,7 @@ from onnxq.inspection.comparing import Comparison as Comparison
 from onnxq.inspection.comparing import compare as compare
 from onnxq.inspection.data_seen import DataSeen as DataSeen
 from onnxq.inspection.data_seen import look as look
-from onnxq.inspection.deciding import Measured as Measured
+from onnxq.inspection.deciding import BundleDecision as BundleDecision
 from onnxq.inspection.deciding import decide as decide
 from onnxq.inspection.description import ModelSummary as ModelSummary
 from onnxq.inspection.description import TensorSummary as TensorSummary
@@ -92,6 +92,7 @@ __all__ = [
     "AccuracyRepair",
     "Analysis",
     "Bundle",
+    "BundleDecision",
     "Calibration",
     "ChainRun",
     "Checks",
@@ -113,7 +114,6 @@ __all__ = [
     "KnownOfMessage",
     "LayerRule",
     "Margins",
-    "Measured",
     "ModelMemory",
     "ModelNodes",
     "ModelSummary",

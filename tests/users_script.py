@@ -40,7 +40,7 @@ def made(model: Path) -> list[Path]:
     planned: onnxq.Planned = onnxq.plan(model, target="tensorrt-10")
     folder: onnxq.Bundle = onnxq.bundle(model, "images", "folder", references=2)
     print(folder.candidates[0].near_db + 1.0)
-    decision: onnxq.Measured = onnxq.decide("folder/results.json")
+    decision: onnxq.BundleDecision = onnxq.decide("folder/results.json")
     print(decision.chosen, decision.candidates[0].status)
     ranked: onnxq.Sensitivity = onnxq.sensitivity(model, "images", ranking=onnxq.Ranking(top=3))
     repaired: onnxq.Result = onnxq.sanitize(model)

@@ -328,8 +328,8 @@ class PythonTool:
         """An engine."""
         builder, network, parser = self.network()
         config = builder.create_builder_config()
-        for name in {"fp16", "int8", "fp8"} & set(self.given):
-            config.set_flag(getattr(self.trt.BuilderFlag, name.upper()))
+        for flag in {name.upper() for name in self.given} & set(dir(self.trt.BuilderFlag)):
+            config.set_flag(getattr(self.trt.BuilderFlag, flag))
         config.profiling_verbosity = self.trt.ProfilingVerbosity.DETAILED
         shapes = [read_shapes(self.given.get(key, "")) for key in ("minShapes", "optShapes", "maxShapes")]
         profile = builder.create_optimization_profile()

@@ -90,7 +90,7 @@ _KINDS = (
     DocumentKind("plan", 12, "onnxq.documents.report:PlanReport", ("plan",)),
     DocumentKind("sensitivity", 12, "onnxq.documents.report:SensitivityReport", ("sensitivity",)),
     DocumentKind("bundle", 1, "onnxq.inspection.bundling:Bundle", ("bundle",)),
-    DocumentKind("decision", 1, "onnxq.inspection.deciding:Measured", ("decide",)),
+    DocumentKind("decision", 1, "onnxq.inspection.deciding:BundleDecision", ("decide",)),
     DocumentKind("calibration", 3, "onnxq.documents.data:StatisticsTaken", ("calibrate",)),
     DocumentKind("checks", 3, "onnxq.inspection.checking:Checks", ("check",)),
     DocumentKind("model", 2, "onnxq.inspection.description:ModelSummary", ("inspect",)),

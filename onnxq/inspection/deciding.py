@@ -17,6 +17,7 @@ from onnxq.documents.measurements import MeasuredEngine, Measurements, read_meas
 from onnxq.emit import measure
 from onnxq.inspection.bundling import Bundle, read_bundle
 from onnxq.inspection.measured_bundle import BASELINE, WHOLE, LayerTimes, layer_times, times_of
+from onnxq.options.flag_words import tells_keywords
 from onnxq.pipeline.planning import plan_at, save_plan
 
 _NEW = MeasuredEngine("new", "", {})
@@ -50,7 +51,7 @@ class MeasuredModel(DocumentPart):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Measured(Shown, DocumentPart):
+class BundleDecision(Shown, DocumentPart):
     """What a measured bundle says.
 
     Attributes:
@@ -105,9 +106,10 @@ def said(one: MeasuredModel) -> str:
     return f"{one.times_as_fast:.2f} ({one.low:.2f} to {one.high:.2f})"
 
 
+@tells_keywords
 def decide(
     results: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, *, force: bool = False
-) -> Measured:
+) -> BundleDecision:
     """Reads what was measured on the device.
 
     Args:
@@ -124,7 +126,7 @@ def decide(
     held = read_measurements(folder / measure.RESULTS)
     if held.bundle != measure.BundleFolder(folder).hash:
         raise UserError(f"{str(folder / measure.RESULTS)!r} is of another bundle", hint="measure this one")
-    found = Measured(
+    found = BundleDecision(
         "decision", 1, str(folder), held.device, held.tensorrt, held.date, held.answer, held.chosen,
         _models(bundle, held), _layers(folder, bundle, held.chosen),
     )  # fmt: skip

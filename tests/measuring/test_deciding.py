@@ -84,7 +84,7 @@ def test_no_plan_makes_float16(folder: Path, run: Run) -> None:
             asked()
 
 
-@pytest.mark.parametrize("change", [{"bundle": "0"}, {"candidates": 3}, {"answer": None}, {"device": ...}])
+@pytest.mark.parametrize("change", [{"bundle": "0"}, {"candidates": 3}, {"answer": 3}, {"kind": ...}])
 def test_results_that_are_none(folder: Path, run: Run, change: dict[str, Any]) -> None:
     run(folder)
     path = folder / "results.json"

@@ -9,7 +9,7 @@ from onnxq.cli.screen import Page
 
 if TYPE_CHECKING:
     from onnxq.inspection.bundling import Bundle
-    from onnxq.inspection.deciding import Measured
+    from onnxq.inspection.deciding import BundleDecision
     from onnxq.inspection.measured_bundle import LayerTimes
 
 _SHOWN = 5
@@ -28,7 +28,7 @@ def bundled_page(found: Bundle) -> Page:
     return page
 
 
-def decided_page(found: Measured, *, full: bool) -> Page:
+def decided_page(found: BundleDecision, *, full: bool) -> Page:
     """The answer in its lines, the candidates, and the layers that lose and gain most; `full`: all."""
     page, words = Page(), found.words()
     for line in found.answer[:3]:
@@ -39,8 +39,8 @@ def decided_page(found: Measured, *, full: bool) -> Page:
     page.table(words.columns, words.rows)
     losing = [one for one in found.layers if one.lost > 0]
     gaining = [one for one in found.layers if one.lost <= 0][::-1]
-    for label, layers in (("Loses", losing), ("Gains", gaining)):
-        page.sections(label, (_layer(one) for one in (layers if full else layers[:_SHOWN])))
+    most = None if full else _SHOWN
+    page.sections("Layers", map(_layer, [*losing[:most], *gaining[:most]]))
     page.sections("Plan", [found.plan] * bool(found.plan))
     page.section("Next", found.following)
     return page
