@@ -548,11 +548,11 @@ class Measuring:
 
         Ever fewer tensors are made outputs. As that changes what TensorRT fuses, the fault may hide: then fewer are.
         """
-        entry, one = self.entry(name), self.bundle.candidates[name]
+        entry = self.entry(name)
         if entry["status"] != "wrong" or "where" in entry:
             return
-        held, ends = Tensors(self.path_of(name, "tensors.npz")), [entry["outputs_db"], one["outputs_db"]]
-        limit = sum(min(40.0, max(0.0, min(levels.values(), default=0.0))) for levels in ends) / 2
+        held, limit = Tensors(self.path_of(name, "tensors.npz")), 0.0
+        worst = max(0.0, min(entry["outputs_db"].values(), default=0.0))
         left, most = set(range(len(held.about))), MARKED
         while len(left) > 1 and most > 1:
             order = sorted(left)
@@ -562,10 +562,15 @@ class Measuring:
             found = self.marked(name, held, sorted(marks))
             if not found:
                 break
-            good = {place for place, values in found.items() if held.level(place, values) >= limit}
-            bad = min(set(found) - good, default=None)
+            levels = {place: held.level(place, values) for place, values in found.items()}
+            if not limit:  # amid the widest gap between what is as wrong as the outputs, and what is right
+                steps = np.unique([worst, 40.0, *np.clip([*levels.values()], worst, 40.0)])
+                widest = int(np.argmax(np.diff(steps)))
+                limit = float(steps[widest] + steps[widest + 1]) / 2
+            bad = min((place for place, level in levels.items() if level < limit), default=None)
             most //= 2 if bad is None else 1
-            left = left if bad is None else held.above({bad}) - held.above(good)
+            if bad is not None:
+                left = held.above({bad}) - held.above({place for place in levels if place < bad})
         entry["where"] = self._where(name, held, sorted(left)) if left and len(left) < len(held.about) else ""
         self.save()
 
