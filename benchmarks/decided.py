@@ -1,9 +1,9 @@
 """What a bundle decides on a device that is simulated: `python -m benchmarks.decided [NET...]`.
 
 For each net of ONNXQ_NETS a bundle is made once. Then over 100 seeds layers have hidden costs in float16 and
-int8, changes of type cost, clocks drift, and times have 3 % of noise. It prints in how many of them the chosen
-file is within 2 % of the best of all placements of the bundle's parts, the most models that were built, and how
-often it is slower than float16; and how often a planted wrong layer is named.
+int8, changes of type cost, clocks drift, and times have 3 % of noise. It prints in how many of them the file
+that is chosen is within 2 % of the best of all placements of the bundle's parts, the most models that were
+built, how often it is slower than float16; and how often a planted wrong layer is named.
 """
 
 from __future__ import annotations
