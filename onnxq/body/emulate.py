@@ -119,7 +119,10 @@ class Tapped:
     Logits are about their mean: what the Softmax reads in this model, behind a Cast as well.
     """
 
-    def __init__(self, model: onnx.ModelProto, names: Sequence[str], data_dir: Path | None = None) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, names: Sequence[str], data_dir: Path | None = None, *,
+        optimize: bool = False,
+    ) -> None:  # fmt: skip
         asked = any(isinstance(name, LogitsName) for name in names)
         scores = logits_of(model, casts=True) if asked else {}
         self._logits: list[Logits | None] = [
@@ -129,7 +132,7 @@ class Tapped:
         probes = _probes(dict.fromkeys(taken))
         self._outputs = [f"{name}:compared" for name in taken]
         model, self._fed = _fed(model)
-        self._session = ort.load(model, optimize=False, data_dir=data_dir, probes=probes)
+        self._session = ort.load(model, optimize=optimize, data_dir=data_dir, probes=probes)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """The tensors, for feeds of the float32 model."""

@@ -114,10 +114,8 @@ class BundleFolder:
 class Tensors:
     """What a candidate computes inside for the first sample, as onnxruntime does: `NAME.tensors.npz`.
 
-    Attributes:
-        about: of each tensor its name, type (as ONNX numbers it), node, operator, size, whether it is an output of
-            the model, and from which of the tensors before it is computed; in the order in which they are.
-        values: `SAMPLED` values of each, float32.
+    `about` has of each tensor its name, type (as ONNX numbers it), node, operator, size, whether it is an output,
+    from which of those before it is computed, and how near two runs of onnxruntime are; `values` are `SAMPLED` of it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -135,14 +133,18 @@ class Tensors:
             left += more
         return found
 
-    def level(self, place: int, found: Optional[np.ndarray]) -> float:
-        """How near an engine's values are, dB."""
-        if found is None or found.size != self.about[place]["size"]:
-            return -99.9
-        wanted = self.values[place]
-        power, noise = powers(wanted, sampled(found))
-        mean = float((wanted[np.isfinite(wanted)].astype(np.float64) ** 2).mean() if power else 1.0)
-        return decibels(max(power, 1e-3 * mean), noise)  # of values that hardly differ no digit counts
+    def lost(self, place: int, found: np.ndarray) -> float:
+        """By how many dB an engine's values are farther than two runs of onnxruntime are; none beyond 40 dB."""
+        whole = found.size == self.about[place]["size"]
+        level = nearness(self.values[place], sampled(found)) if whole else -99.9
+        return min(40.0, float(self.about[place]["level"])) - min(40.0, level)
+
+
+def nearness(wanted: np.ndarray, found: np.ndarray) -> float:
+    """How near values are, dB; of such as hardly differ no digit counts."""
+    power, noise = powers(wanted, found)
+    finite = wanted[np.isfinite(wanted)].astype(np.float64)
+    return decibels(max(power, 1e-3 * float((finite**2).mean())) if finite.size else 1.0, noise)
 
 
 def sampled(values: np.ndarray) -> np.ndarray:
@@ -154,10 +156,9 @@ def sampled(values: np.ndarray) -> np.ndarray:
 
 
 def with_outputs(model: bytes, tensors: Sequence[Dict[str, Any]]) -> bytes:
-    """An ONNX file with more outputs of its graph.
+    """An ONNX file with more outputs of its graph: a second graph is appended, field 7, which has only outputs, 12.
 
-    Parts of a message that come twice are merged, and lists appended (Protocol Buffers, Encoding): a graph that
-    has only outputs (field 12, each with a name, 1, and a type, 2) is a second graph of the model (field 7).
+    Parts of a message that come twice are merged, and their lists joined (Protocol Buffers, Encoding).
     """
 
     def varint(number: int) -> bytes:
@@ -552,7 +553,8 @@ class Measuring:
         if entry["status"] != "wrong" or "where" in entry:
             return
         held, limit = Tensors(self.path_of(name, "tensors.npz")), 0.0
-        worst = max(0.0, min(entry["outputs_db"].values(), default=0.0))
+        known, now = self.bundle.candidates[name]["outputs_db"], entry["outputs_db"]
+        most_lost = max((min(40.0, known[key]) - now[key] for key in now), default=40.0)
         left, most = set(range(len(held.about))), MARKED
         while len(left) > 1 and most > 1:
             order = sorted(left)
@@ -562,15 +564,14 @@ class Measuring:
             found = self.marked(name, held, sorted(marks))
             if not found:
                 break
-            levels = {place: held.level(place, values) for place, values in found.items()}
-            if not limit:  # amid the widest gap between what is as wrong as the outputs, and what is right
-                steps = np.unique([worst, 40.0, *np.clip([*levels.values()], worst, 40.0)])
-                widest = int(np.argmax(np.diff(steps)))
-                limit = float(steps[widest] + steps[widest + 1]) / 2
-            bad = min((place for place, level in levels.items() if level < limit), default=None)
+            lost = {place: held.lost(place, values) for place, values in found.items()}
+            if not limit:  # amid the widest gap between what lost nothing and what the outputs lost
+                steps = np.unique(np.clip([0.0, most_lost, *lost.values()], 0.0, most_lost))
+                limit = float((steps[:-1] + np.diff(steps) / 2)[np.argmax(np.diff(steps))])
+            bad = min((place for place in lost if lost[place] > limit), default=None)
             most //= 2 if bad is None else 1
             if bad is not None:
-                left = held.above({bad}) - held.above({place for place in levels if place < bad})
+                left = held.above({bad}) - held.above({place for place in lost if place < bad})
         entry["where"] = self._where(name, held, sorted(left)) if left and len(left) < len(held.about) else ""
         self.save()
 
@@ -580,11 +581,11 @@ class Measuring:
         if len(left) > 1:
             return f"one of {len(left)} layers that run together up to {node} differs"
         found = self.marked(name, held, [*held.about[last]["parents"], last])
-        level = held.level(last, found.get(last))
+        lost = held.lost(last, found[last]) if last in found else 0.0
         arrays: Dict[str, Any] = {held.about[place]["name"]: values for place, values in found.items()}
         arrays.update(("input " + key, values) for key, values in next(self.bundle.samples())[0].items())
         np.savez_compressed(self.path_of(name, "wrong.npz"), **arrays)
-        return f"{node} is the first layer that differs, {level:.1f} dB: {name}.wrong.npz has what it reads"
+        return f"{node} is the first layer that differs, by {lost:.1f} dB: {name}.wrong.npz has what it reads"
 
     def marked(self, name: str, held: Tensors, places: Sequence[int]) -> Dict[int, np.ndarray]:
         """What the engine of a candidate gives for some tensors, for the first sample; {} where none is built."""
@@ -793,9 +794,8 @@ def answer(measuring: Measuring, right: Sequence[str], *, late: bool) -> Tuple[L
         return ["Not known: " + why, *more], None
     chosen, best = choose(times, base, {name: known[name]["near_db"] for name in right}), fastest(times)
     took, low, high = ratio(times[best if chosen == base else chosen], times[base])
-    said = (
-        f"{1 / took:.2f} times as fast as {base} ({1 / high:.2f} to {1 / low:.2f}, {len(times[base])} rounds)"
-    )
+    sure = f"({1 / high:.2f} to {1 / low:.2f}, {len(times[base])} rounds)"
+    said = f"{1 / took:.2f} times as fast as {base} {sure}"
     if chosen == base:
         other = "" if best == base else f"; {best} is {said}"
         said = f"int8 gains less than {LEAST_GAIN:.0%} here, or it is not shown{other}"
@@ -805,10 +805,9 @@ def answer(measuring: Measuring, right: Sequence[str], *, late: bool) -> Tuple[L
 
 
 def choose(times: Dict[str, List[float]], base: str, near_db: Dict[str, float]) -> str:
-    """The one to use.
+    """The one to use: of those that are about as fast as the fastest the nearest to the float model.
 
-    Of those that are about as fast as the fastest it is the nearest to the float model. It is the baseline where
-    that one gains less than `LEAST_GAIN`, or its gain is not shown.
+    It is the baseline where that one gains less than `LEAST_GAIN`, or its gain is not shown.
     """
     best = fastest(times)
     near = [name for name in times if ratio(times[name], times[best])[0] < 1 + LEAST_GAIN / 2]

@@ -23,7 +23,8 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
 def inner_tensors(model: Model, feeds: Feeds) -> bytes:
     """The file that `measure.Tensors` reads: some values of each float tensor that depends on an input.
 
-    Not of those that pairs give: TensorRT fuses the pairs with what reads them.
+    How near they are to those of a run with fused nodes tells what rounding alone changes. None of what pairs
+    give: TensorRT fuses the pairs with what reads them.
 
     Args:
         model: a candidate.
@@ -35,13 +36,14 @@ def inner_tensors(model: Model, feeds: Feeds) -> bytes:
     about = _about(model)
     proto, values = model.to_proto(), dict[str, np.ndarray]()
     for group in fitting([(name, one.pop("bytes")) for name, one in about.items()], BUDGET):
-        values.update(zip(group, Tapped(proto, group, model.data_dir).run(feeds), strict=True))
-    for name, one in about.items():
-        one["size"] = values[name].size
-    some = [measure.sampled(values[name]).astype(np.float32) for name in about]
+        runs = [Tapped(proto, group, model.data_dir, optimize=fused).run(feeds) for fused in (False, True)]
+        for name, one, other in zip(group, *runs, strict=True):
+            values[name] = measure.sampled(one).astype(np.float32)
+            level = measure.nearness(values[name], measure.sampled(other).astype(np.float32))
+            about[name] |= {"size": one.size, "level": round(level, 1)}
     held = io.BytesIO()
     np.savez_compressed(
-        held, about=json.dumps([*about.values()]), values=np.concatenate([np.zeros(0, "f"), *some])
+        held, about=json.dumps([*about.values()]), values=np.concatenate([np.zeros(0, "f"), *values.values()])
     )
     return held.getvalue()
 
