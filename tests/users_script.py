@@ -41,7 +41,7 @@ def made(model: Path) -> list[Path]:
     folder: onnxq.Bundle = onnxq.bundle(model, "images", "folder", references=2)
     print(folder.candidates[0].near_db + 1.0)
     decision: onnxq.BundleDecision = onnxq.decide("folder/results.json")
-    print(decision.chosen, decision.candidates[0].status)
+    print(decision.chosen, decision.candidates[0].engine.status)
     ranked: onnxq.Sensitivity = onnxq.sensitivity(model, "images", ranking=onnxq.Ranking(top=3))
     repaired: onnxq.Result = onnxq.sanitize(model)
     first: onnxq.FirstSettings = onnxq.init(model, "images", "onnxq.toml")

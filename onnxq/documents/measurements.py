@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import say
 from onnxq.documents.reading import Readable, read_document
 
 RESULTS = "results.json"
@@ -71,5 +72,4 @@ def read_measurements(path: Path) -> Measurements:
         UserError: it cannot be read, or is none.
     """
     kinds = {"measurements": Readable(Measurements, 1)}
-    hint = "give results.json in the folder where measure.py wrote it, or measure again"
-    return read_document(path, kinds, "results of measure.py", hint).document
+    return read_document(path, kinds, "results of measure.py", say("decision.results")).document

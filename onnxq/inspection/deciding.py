@@ -30,8 +30,7 @@ class MeasuredModel(DocumentPart):
     Attributes:
         name: its name.
         what: what is in int8, in words.
-        status: see `MeasuredEngine`.
-        why: why it is not right, and where it goes wrong.
+        engine: what became of its engine.
         ms: the median of its rounds, ms; None: it was not timed.
         times_as_fast: as float16, of the same rounds; None likewise.
         low: the lower end of its 95 % interval.
@@ -41,8 +40,7 @@ class MeasuredModel(DocumentPart):
 
     name: str
     what: str
-    status: str
-    why: str
+    engine: MeasuredEngine
     ms: float | None
     times_as_fast: float | None
     low: float | None
@@ -90,7 +88,7 @@ class BundleDecision(Shown, DocumentPart):
     def words(self) -> Words:
         """The answer, and the candidates."""
         rows = [
-            (one.name, one.status, "" if one.ms is None else f"{one.ms:.3f} ms", said(one), one.near)
+            (one.name, one.engine.status, "" if one.ms is None else f"{one.ms:.3f} ms", said(one), one.near)
             for one in self.candidates
         ]
         return Words(
@@ -144,11 +142,8 @@ def _models(bundle: Bundle, held: Measurements) -> tuple[MeasuredModel, ...]:
         if ms and times.get(BASELINE):
             took, least, most = measure.ratio(ms, times[BASELINE])
             as_fast, low, high = 1 / took, 1 / most, 1 / least if least else None
-        why = "; ".join(filter(None, (entry.why, entry.where)))
         median = float(np.median(ms)) if ms else None
-        found.append(
-            MeasuredModel(one.name, one.what, entry.status, why, median, as_fast, low, high, one.near)
-        )
+        found.append(MeasuredModel(one.name, one.what, entry, median, as_fast, low, high, one.near))
     return tuple(sorted(found, key=lambda one: (one.ms is None, one.ms)))
 
 

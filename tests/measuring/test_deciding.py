@@ -41,7 +41,7 @@ def test_the_answer_and_what_layers_gain(folder: Path, run: Run, layers: Any) ->
     )
     (base,) = (one for one in found.candidates if one.name == "float16")
     assert (base.times_as_fast, base.low, base.high) == (1, 1, 1)
-    assert {one.status for one in found.candidates} == {"right"}
+    assert {one.engine.status for one in found.candidates} == {"right"}
     assert {name for one in found.layers for name in one.nodes} == set(layers)
     assert [one.lost > 0 for one in found.layers] == sorted(
         (one.lost > 0 for one in found.layers), reverse=True
