@@ -23,6 +23,10 @@ def bundle(
     references: Annotated[
         int, typer.Option(metavar="N", help="How many samples have to give the same answers on the device.")
     ] = 4,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="OTHER.onnx", help="A finished model to measure beside; repeatable."),
+    ] = None,
 ) -> None:
     """Write a folder that is measured on the device: candidates, samples and a script.
 
@@ -35,5 +39,7 @@ def bundle(
     data, keywords = given(chosen)
     folder = output or Path(f"{model.stem}.bundle")
     with screen.progress() as observe:
-        found = onnxq.bundle(model, data, folder, references=references, **keywords, observe=observe)
+        found = onnxq.bundle(
+            model, data, folder, references=references, also=also or (), **keywords, observe=observe
+        )
     screen.result(found, lambda: bundled_page(found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from onnxq.data.sources import DataSource
 from onnxq.documents.measurements import read_measurements
 from onnxq.documents.reading import Readable, read_document
 from onnxq.emit import measure
-from onnxq.emit.files import save_file, sha256
+from onnxq.emit.files import save_file, save_model, sha256
 from onnxq.graph.half import speaks_half
 from onnxq.graph.layers import layer_of, multiplies
 from onnxq.graph.model import Model
@@ -179,6 +180,7 @@ def bundle(
     output: str | os.PathLike[str],
     *,
     references: int = REFERENCES,
+    also: Sequence[str | os.PathLike[str]] = (),
     layers: Sequence[LayerRule] = (),
     observe: Observer | None = None,
     **options: Unpack[BundleOptions],
@@ -193,6 +195,7 @@ def bundle(
         data: as in `quantize`.
         output: the folder where all is written; it is made, and has to be empty, or measured.
         references: how many samples have to give the same answers on the device.
+        also: finished models with the same inputs and outputs, by whatever tool: they are measured beside.
         layers: as in `quantize`.
         observe: is told the steps.
         options: as in `plan`.
@@ -222,7 +225,7 @@ def bundle(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{str(out)!r} exists, and is not an empty folder", hint="give another one with -o")
     refs = _References.of(Path(model), data, asked, references, heard)
-    return _Made(Path(model), data, out, asked, layers, heard, refs).bundle()
+    return _Made(Path(model), data, out, asked, layers, heard, refs).bundle(also)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,8 +298,8 @@ class _Made:
         self._references = references
         self._hashes = {sha256(folder / one.file) for one in candidates}
 
-    def bundle(self) -> Bundle:
-        """All of it."""
+    def bundle(self, also: Sequence[str | os.PathLike[str]]) -> Bundle:
+        """All of it; `also`: finished models."""
         asked, references = self._asked, self._references
         planned = plan(
             self._model, self._data, layers=self._layers, observe=self._observe, **self._both(),
@@ -312,6 +315,8 @@ class _Made:
         if scaled is not None:
             self._variant(SCALES, say("bundle.scales", form=_form(scaled)), scaled)
         self._in_fp8()
+        for path in also:
+            self.finished(Path(path))
         save_file(self._folder / measure.SCRIPT, Path(measure.__file__).read_bytes())
         release = self._target.name.rpartition("-")[2]
         at = self._asked.compilation.device
@@ -468,37 +473,57 @@ class _Made:
         parts: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         """Writes a candidate, unless it is one that is there."""
-        path = self._folder / f"{name}.onnx"
-        result.save(path, page=False)
+        result.save(self._folder / f"{name}.onnx", page=False)
         self.profiles.update(result.profiles)
-        if (digest := sha256(path)) in self._hashes:
-            for one in self._folder.glob(f"{name}.*"):
-                one.unlink()
-            self.left_out[name] = say("bundle.same")
-            return
-        self._hashes.add(digest)
-        inner = inner_tensors(Model.open(path), self._references.feeds[0])
-        save_file(self._folder / f"{name}.tensors.npz", inner)
-        levels = self._references.levels(path)
-        report, shapes = result.report, {}
-        counts: dict[str, int] = {} if not report.plan else {
-            kind: sum(layer.format == kind for layer in report.plan.layers)
-            for kind in dict.fromkeys(layer.format for layer in report.plan.layers)
-        }  # fmt: skip
-        for place, key in enumerate(("minShapes", "optShapes", "maxShapes")):
-            shapes[key] = _shapes({one: sizes[place] for one, sizes in self.profiles.items()})
-        about = report.about_mean
+        report = result.report
+        kinds: list[str] = [layer.format for layer in report.plan.layers] if report.plan else []
         figures = () if report.task is None else report.task.figures[:1]
         kept = [f"{one.name} {one.percent:.1f} %" for one in figures if one.percent is not None]
-        level = min(levels.values()) if about is None else about.sqnr_about_mean_db
-        near = ", ".join([f"outputs at {decibels(level)}", *kept])
+        about = None if report.about_mean is None else report.about_mean.sqnr_about_mean_db
+        counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+        self._enter(name, what, types, about, kept, planned=planned, counts=counts, parts=parts)
+
+    def finished(self, path: Path) -> None:
+        """Adds a file of the user's, which was made by whatever tool."""
+        name, model = re.sub(r"[^\w-]", "_", path.stem), Model.open(path)
+        while (self._folder / f"{name}.onnx").exists():
+            name += "_"
+        save_model(model.to_proto(), self._folder / f"{name}.onnx", model.data_dir)
+        types = () if self._target.strongly_typed else " ".join(self._target.types[:1]).split()
+        try:
+            self._enter(name, say("bundle.finished", file=path.name), types)
+        except UserError as error:
+            self._leave_out(name, str(error))
+
+    def _enter(
+        self, name: str, what: str, types: Sequence[str], level: float | None = None,
+        kept: Sequence[str] = (), *, planned: str | None = None, counts: Mapping[str, int] | None = None,
+        parts: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        """Enters a candidate that is written; `level`: how near it is on samples kept apart, dB."""
+        path = self._folder / f"{name}.onnx"
+        if (digest := sha256(path)) in self._hashes:
+            self._leave_out(name, say("bundle.same"))
+            return
+        levels = self._references.levels(path)
+        inner = inner_tensors(Model.open(path), self._references.feeds[0])
+        save_file(self._folder / f"{name}.tensors.npz", inner)
+        self._hashes.add(digest)
+        shapes = {
+            key: _shapes({one: sizes[place] for one, sizes in self.profiles.items()})
+            for place, key in enumerate(("minShapes", "optShapes", "maxShapes"))
+        }
+        least = min(levels.values())
+        near = ", ".join([f"outputs at {decibels(least if level is None else level)}", *kept])
         build = (*types, *(f"--{key}={said}" for key, said in shapes.items() if said))
         self.candidates.append(
-            BundledModel(
-                name, path.name, planned, what, counts, build, levels, min(levels.values()), near,
-                parts,
-            )
-        )  # fmt: skip
+            BundledModel(name, path.name, planned, what, counts or {}, build, levels, least, near, parts)
+        )
+
+    def _leave_out(self, name: str, why: str) -> None:
+        for one in self._folder.glob(f"{name}.*"):
+            one.unlink()
+        self.left_out[name] = why
 
 
 def read_bundle(folder: Path) -> Bundle:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.measuring.test_measuring import bundled
+from tests.measuring.machine import bundled, run
+
+__all__ = ["run"]
 
 
 @pytest.fixture(scope="session")

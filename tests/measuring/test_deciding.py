@@ -14,9 +14,8 @@ from onnxq.base.errors import UserError
 from onnxq.emit import measure
 from onnxq.inspection.measured_bundle import layer_times, longer_in_int8
 from onnxq.pipeline.planning import plan_at
-from tests.measuring.test_measuring import DIGITS, MS, Run, bundled, run
+from tests.measuring.machine import DIGITS, MS, Run, bundled
 
-__all__ = ["run"]
 MODEL = DIGITS / "digits.onnx"
 
 
@@ -126,3 +125,28 @@ def test_a_folder_that_nobody_measured(folder: Path) -> None:
     with pytest.raises(UserError, match=r"manifest\.json"):
         onnxq.decide(folder.parent / "results.json")
     assert measure.RESULTS == "results.json"
+
+
+def test_a_finished_file_is_measured_beside(folder: Path, run: Run, tmp_path: Path) -> None:
+    """Of whatever tool: here one with other weights, the float model itself, and one of another shape."""
+    near = onnx.load(str(folder / "int8.onnx"))
+    near.producer_name = "another tool"
+    onnx.save(near, str(tmp_path / "their int8.onnx"))
+    other = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 1, 8, 8] image) => (float[1, 1, 8, 8] y) { y = Abs (image) }"""
+    )
+    onnx.save(other, str(tmp_path / "other.onnx"))
+    made = tmp_path / "made"
+    found = bundled(
+        made, target="tensorrt-11.1", also=[tmp_path / "their int8.onnx", tmp_path / "other.onnx"]
+    )
+    (one,) = (one for one in found.candidates if one.name == "their_int8")
+    assert (one.plan, one.what) == (None, "their int8.onnx, as it is")
+    assert one.outputs_db == next(other.outputs_db for other in found.candidates if other.name == "int8")
+    assert "other" in found.left_out
+    assert not list(made.glob("other*"))
+    code, said, _ = run(made)
+    assert (code, said.startswith("Use their_int8.onnx: 2.0")) == (0, True)
+    with pytest.raises(UserError, match="no plan makes the file to use"):
+        plan_at(made / "results.json")

@@ -12,10 +12,9 @@ import onnxruntime
 import pytest
 
 from onnxq.emit import measure
-from tests.measuring.test_measuring import MS, Run, results, run
+from tests.measuring.machine import MS, Run, results
 from tests.measuring.trtexec import spoiled
 
-__all__ = ["run"]
 STANDIN = Path(__file__).with_name("standin")
 
 
