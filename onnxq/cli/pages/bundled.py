@@ -38,7 +38,7 @@ def decided_page(found: BundleDecision, *, full: bool) -> Page:
     page.section("Candidates", "")
     page.table(words.columns, words.rows)
     losing = [one for one in found.layers if one.lost > 0]
-    gaining = [one for one in found.layers if one.lost <= 0][::-1]
+    gaining = [one for one in found.layers if one.lost < 0][::-1]
     most = None if full else _SHOWN
     page.sections("Layers", map(_layer, [*losing[:most], *gaining[:most]]))
     page.sections("Plan", [found.plan] * bool(found.plan))
