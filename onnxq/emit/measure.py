@@ -81,12 +81,12 @@ class BundleFolder:
             self.manifest = json.loads(path.read_text("utf-8"))
             self.candidates = {one["name"]: one for one in self.manifest["candidates"]}
             self.files = dict(self.manifest["files"])
+            said = [str(self.manifest.get(key)) for key in ("model_sha256", "target", "device")]
+            said += [str(self.files.get(name)) for name in self.manifest["samples"]]
         except FileNotFoundError:
             raise NotMeasured(f"{folder} has no manifest.json: give the folder that onnxq bundle wrote")
         except (ValueError, KeyError, TypeError) as error:
             raise NotMeasured(f"{path} cannot be read ({error}): copy the folder again")
-        said = [str(self.manifest.get(key)) for key in ("model_sha256", "target", "device")]
-        said += [str(self.files.get(name)) for name in self.manifest["samples"]]
         self.hash = hashlib.sha256("|".join(said).encode("utf-8")).hexdigest()
 
     def check(self) -> None:
@@ -707,7 +707,8 @@ class Measuring:
 
 def common(ran: Dict[str, Dict[str, float]]) -> Dict[str, List[float]]:
     """The times of the rounds that all ran in, in order."""
-    rounds = sorted(set.intersection(*(set(one) for one in ran.values())), key=int) if ran else []
+    took = [{number for number, ms in one.items() if 0 < ms < math.inf} for one in ran.values()]
+    rounds = sorted(set.intersection(*took), key=int) if ran else []
     return {name: [one[number] for number in rounds] for name, one in ran.items()}
 
 
