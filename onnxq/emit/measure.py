@@ -569,9 +569,10 @@ class Measuring:
                 steps = np.unique(np.clip([0.0, most_lost, *lost.values()], 0.0, most_lost))
                 limit = float((steps[:-1] + np.diff(steps) / 2)[np.argmax(np.diff(steps))])
             bad = min((place for place in lost if lost[place] > limit), default=None)
-            most //= 2 if bad is None else 1
-            if bad is not None:
-                left = held.above({bad}) - held.above({place for place in lost if place < bad})
+            before = held.above({place for place in lost if bad is not None and place < bad})
+            fewer = left if bad is None else left & held.above({bad}) - before
+            most //= 2 if fewer == left else 1
+            left = fewer
         entry["where"] = self._where(name, held, sorted(left)) if left and len(left) < len(held.about) else ""
         self.save()
 

@@ -145,3 +145,23 @@ def test_shapes_and_quoted_names() -> None:
     said = measure.read_shapes("x:1x3x8x8,'y:0':1x4,z:7")
     assert said == {"x": (1, 3, 8, 8), "y:0": (1, 4), "z": (7,)}
     assert [measure.quoted(name) for name in said] == ["x", "'y:0'", "z"]
+
+
+class Erratic(InProcess):
+    """An engine whose tensors are wrong at random, others each time."""
+
+    def answers(self, name: str, inputs: Any, place: int) -> Any:
+        code, said, found = super().answers(name, inputs, place)
+        draw = np.random.default_rng(self.builds)
+        return code, said, {one: values * draw.choice([-1.0, 1.0]) for one, values in found.items()}
+
+
+@pytest.mark.parametrize("name", ["int8", "float16", "without-2"])
+def test_the_search_ends_whatever_an_engine_answers(folder: Path, name: str) -> None:
+    about = measure.Tensors(folder / f"{name}.tensors.npz").about
+    for one in about[::5]:
+        device = Erratic(folder, name, one["name"], hides=False)
+        device.entry(name).update(status="wrong", outputs_db={"logits": 3.0})
+        device.locate(name)
+        assert device.builds <= 12
+        assert "where" in device.entry(name)
