@@ -165,3 +165,19 @@ def test_the_search_ends_whatever_an_engine_answers(folder: Path, name: str) -> 
         device.locate(name)
         assert device.builds <= 12
         assert "where" in device.entry(name)
+
+
+def test_what_rounding_alone_changes_counts_for_nothing(folder: Path) -> None:
+    held = measure.Tensors(folder / "int8.tensors.npz")
+    place = len(held.about) - 1
+    found = held.values[place] + np.float32(0.1) * held.values[place].std()  # 20 dB
+    held.about[place]["level"] = 99.9
+    assert held.lost(place, found) == pytest.approx(20, abs=0.1)
+    held.about[place]["level"] = 22.0
+    assert held.lost(place, found) == pytest.approx(2, abs=0.1)
+
+
+def test_values_are_taken_from_all_over_a_tensor() -> None:
+    some = measure.sampled(np.arange(70_000))
+    assert len(set(some.tolist())) == measure.SAMPLED
+    assert all(((some >= low) & (some < low + 10_000)).any() for low in range(0, 70_000, 10_000))
