@@ -41,6 +41,11 @@ def test_the_answer_and_what_layers_gain(folder: Path, run: Run, layers: Any) ->
     (base,) = (one for one in found.candidates if one.name == "float16")
     assert (base.times_as_fast, base.low, base.high) == (1, 1, 1)
     assert {one.engine.status for one in found.candidates} == {"right"}
+    first = found.candidates[0]
+    assert first.times_as_fast == pytest.approx(1 / MS["without-3"], rel=0.02)
+    assert first.low is not None
+    assert first.high is not None
+    assert 1.3 < first.low <= first.times_as_fast <= first.high < 1.6
     assert {name for one in found.layers for name in one.nodes} == set(layers)
     assert [one.lost > 0 for one in found.layers] == sorted(
         (one.lost > 0 for one in found.layers), reverse=True

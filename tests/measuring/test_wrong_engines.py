@@ -177,6 +177,11 @@ def test_what_rounding_alone_changes_counts_for_nothing(folder: Path) -> None:
     assert held.lost(place, found) == pytest.approx(2, abs=0.1)
 
 
+def test_what_pairs_give_is_not_looked_at(folder: Path) -> None:
+    about = measure.Tensors(folder / "int8.tensors.npz").about
+    assert not {one["op"] for one in about} & {"QuantizeLinear", "DequantizeLinear"}
+
+
 def test_values_are_taken_from_all_over_a_tensor() -> None:
     some = measure.sampled(np.arange(70_000))
     assert len(set(some.tolist())) == measure.SAMPLED
