@@ -241,7 +241,7 @@ class Driver:
 
     def __init__(self) -> None:
         try:
-            self.library = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+            self.calls = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
         except OSError:
             raise NotMeasured("no CUDA-capable device is detected: there is no driver")
         device = ctypes.c_int()
@@ -253,7 +253,7 @@ class Driver:
 
     def call(self, name: str, *words: Any) -> None:
         """Calls a function."""
-        code = getattr(self.library, name)(*words)
+        code = getattr(self.calls, name)(*words)
         if code:
             raise NotMeasured(f"{name} failed: {'CUDA_ERROR_NO_DEVICE' if code == 100 else code}")
 
