@@ -23,7 +23,9 @@ def decide(
         Path | None,
         typer.Option("-o", "--output", metavar="X.plan.toml", help="Write the plan of the file to use."),
     ] = None,
-    all_rows: Annotated[bool, typer.Option("--all", help="Show all layers, not the first ten.")] = False,
+    all_rows: Annotated[
+        bool, typer.Option("--all", help="Show all layers, not only those that lose or gain most.")
+    ] = False,
     force: flags.Force = False,
 ) -> None:
     """Say which file of a bundle to use, as it was measured on the device, and what each layer gains.

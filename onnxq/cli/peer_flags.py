@@ -128,11 +128,8 @@ def in_our_words(words: Sequence[str], unknown: str, peer: Peer) -> list[str]:
         if "{}" not in peer.ours:
             said += [f"{peer.ours}={value}"] if joined and peer.ours == dashed(unknown) else peer.ours.split()
             continue
-        has_page = peer.of and {"-o", "--output", "--open"} & {one.partition("=")[0] for one in words}
         (behind if peer.of else said).extend(
-            part.replace("{}", _value(peer.ours, one))
-            for one in values
-            for part in ("{}" if has_page else peer.ours).split()
+            part.replace("{}", _value(peer.ours, one)) for one in values for part in peer.ours.split()
         )
     return said + behind
 

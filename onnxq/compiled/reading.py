@@ -21,7 +21,8 @@ _QUANTIZERS = {"TRT_FP4DynamicQuantize": "fp4", "TRT_MXFP8DynamicQuantize": "fp8
 PAIRS = (QUANTIZE, *BUILT.ends, *_QUANTIZERS)
 """Operators that only quantize or dequantize."""
 
-_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+"""Operators whose kernels multiply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,7 @@ def reading_of(kernels: Sequence[Kernel], model: Model) -> EngineReading:
     listing = grouped((name, kernel) for kernel in kernels for name in kernel.nodes)
     nodes = list(every_node(model))
     spelled = {spelling: node for node in nodes for spelling in _spellings(node)}
-    products = {name for name, node in spelled.items() if node.op in _LAYERS}
+    products = {name for name, node in spelled.items() if node.op in LAYERS}
     regions = [kernel for kernel in kernels if kernel.is_region]
     read_nodes = tuple(_node(node, listing, spelled, products, regions) for node in nodes)
     weights = tuple(_runtime_weights(kernels))
@@ -236,7 +237,7 @@ def _node(
 ) -> NodeInEngine:
     """What became of a node; a product that no kernel lists is in a region, of which types are not known."""
     running = next((listing[name] for name in _spellings(node) if name in listing), [])
-    is_product = node.op in _LAYERS
+    is_product = node.op in LAYERS
     planned, half = _planned(node) if is_product else (None, False)
     inside = (running or regions) if is_product else []
     if inside and all(kernel.is_region for kernel in inside):

@@ -33,6 +33,7 @@ def inner_tensors(model: Model, feeds: Feeds) -> bytes:
     Raises:
         RunError: the model does not run.
     """
+    model.set_typical_input({name: np.shape(values) for name, values in feeds.items()})
     about = _about(model)
     proto, values = model.to_proto(), dict[str, np.ndarray]()
     for group in fitting([(name, one.pop("bytes")) for name, one in about.items()], BUDGET):
@@ -66,6 +67,6 @@ def _about(model: Model) -> dict[str, dict[str, Any]]:
                     "name": tensor.name, "type": int(onnx.helper.np_dtype_to_tensor_dtype(tensor.dtype)),
                     "node": node.name, "op": node.op, "output": tensor.name in outputs,
                     "parents": sorted(parents),
-                    "bytes": 4 * math.prod(one if isinstance(one, int) else 1 for one in tensor.shape or ()),
+                    "bytes": 4 * math.prod(one for one in tensor.typical_shape or () if isinstance(one, int)),
                 }  # fmt: skip
     return found

@@ -12,7 +12,7 @@ import numpy as np
 from onnxq.base.grouped import Joined
 from onnxq.base.plain import DocumentPart
 from onnxq.compiled.exported import read_exported
-from onnxq.compiled.reading import PAIRS, operators_of
+from onnxq.compiled.reading import LAYERS, PAIRS, operators_of
 from onnxq.documents.measurements import Measurements
 from onnxq.emit import measure
 from onnxq.formats import INT8
@@ -26,8 +26,6 @@ _SURE = 0.005
 """So much slower than the fastest, as a share, a combination may seem to be, and is measured."""
 _LONGER = 1.02
 """So many times what layers take in float16 is longer."""
-_HEADS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
-"""What layers that run together are named by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class LayerTimes(DocumentPart):
 
     Attributes:
         nodes: their nodes; none of what only converts values.
-        op: the operator that they are named by; "" likewise.
+        op: the operator of the first, which multiplies where one does; "" likewise.
         ms: by candidate.
     """
 
@@ -66,7 +64,7 @@ def layer_times(folder: Path, models: Mapping[str, Path]) -> list[LayerTimes]:
         models: the files of two candidates, by name.
 
     Returns:
-        None where an engine told no times of its layers.
+        No entries where an engine told no times of its layers.
 
     Raises:
         UserError: a file of the engines cannot be read.
@@ -89,7 +87,7 @@ def layer_times(folder: Path, models: Mapping[str, Path]) -> list[LayerTimes]:
         ms = dict.fromkeys(models, 0.0)
         for name, one in (entry for node in nodes for entry in took.get(node, ())):
             ms[name] += one
-        heads = sorted(nodes, key=lambda node: ops.get(node) not in _HEADS)
+        heads = sorted(nodes, key=lambda node: ops.get(node) not in LAYERS)
         found.append(LayerTimes(tuple(heads) if nodes != [""] else (), ops.get(heads[0], ""), ms))
     return sorted(found, key=lambda one: -one.lost)
 

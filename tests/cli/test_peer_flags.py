@@ -138,7 +138,7 @@ def test_what_is_something_else_is_left_out_of_the_line(folder: Path, flag: str)
         ("extract net.onnx --to a", "pieces extract net.onnx --to a"),
         ("schema report", "help schema report"),
         ("diff a.report.json b.report.json --strict", "report a.report.json b.report.json --strict"),
-        ("report a.report.json --compare b.report.json", "report a.report.json b.report.json -o X.html"),
+        ("report a.report.json --compare b.report.json", "report a.report.json b.report.json"),
         ("report --compare=b.report.json a.report.json --open", "report a.report.json --open b.report.json"),
         ("report --output=x.html --compare b.json a.json", "report --output=x.html a.json b.json"),
         ("advise net.onnx --calib data.npz", "quantize --budget 6 net.onnx --calib data.npz"),
