@@ -108,13 +108,13 @@ class Builder:
 
     def build_serialized_network(self, network, config):
         assert config.profiling_verbosity == ProfilingVerbosity.DETAILED
-        folder = tempfile.mkdtemp()
         words = {"saveEngine": "e", "exportLayerInfo": "l", "exportProfile": "p"}
-        words = {"onnx": network.onnx, **{key: f"{folder}/{name}" for key, name in words.items()}}
-        with contextlib.redirect_stdout(sys.stderr):
-            if trtexec.build(words, world):
-                return None
-        return json.dumps([Path(folder, name).read_text() for name in "elp"]).encode()
+        with tempfile.TemporaryDirectory() as folder:
+            words = {"onnx": network.onnx, **{key: f"{folder}/{name}" for key, name in words.items()}}
+            with contextlib.redirect_stdout(sys.stderr):
+                if trtexec.build(words, world):
+                    return None
+            return json.dumps([Path(folder, name).read_text() for name in "elp"]).encode()
 
 
 class Runtime:
@@ -180,7 +180,10 @@ class Context:
         return np.frombuffer(ctypes.string_at(self.at[name], size), dtype).reshape(shape)
 
     def run(self):
-        folder = Path(tempfile.mkdtemp())
+        with tempfile.TemporaryDirectory() as folder:
+            return self.answers(Path(folder))
+
+    def answers(self, folder):
         given = []
         for name in self.engine.ins:
             self.array(name).tofile(str(folder / str(len(given)))) if name in self.at else None
