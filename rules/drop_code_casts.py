@@ -35,6 +35,7 @@ from onnxq.rule import (
 _WHY = "the code of a NaN, or of the difference of two infinities, is not defined"
 _NARROW = {2: (0, 255), 3: (-128, 127), 4: (0, 65535), 5: (-32768, 32767)}  # by onnx.TensorProto
 _NARROW |= {21: (0, 15), 22: (-8, 7)}
+_CODES = ("uint8", "int8", "uint16", "int16", "uint4", "int4")  # other integers are no codes of a quantized tensor
 _WHOLE, _KEEPS_WHOLE = (
     ("Round", "Floor", "Ceil"),
     ("Clip", "Add", "Sub", "Mul", "Max", "Min", "Neg", "Identity"),
@@ -44,7 +45,7 @@ _WHOLE, _KEEPS_WHOLE = (
 @rule("Cast", stage="compat", lacks="asymmetric-quantization")
 def drop_code_casts(node: Node) -> Except | None:
     (source,) = required(node, 1)
-    if node.outputs[0].dtype != np.float32:
+    if node.outputs[0].dtype != np.float32 or str(source.dtype) not in _CODES:
         return None
     codes = _float_codes(source)
     if codes is None:
@@ -166,4 +167,5 @@ EXAMPLES = [
     Skips(_net("r = Round (x)  c = Clip (r, o, k)  q = Cast <to = 2> (c)  y = Cast <to = 1> (q)")),
     Skips(_net("r = Round (x)  q = Cast <to = 2> (r)  y = Cast <to = 1> (q)")),
     Skips(_net("y = Cast <to = 1> (u)")),
+    Skips(_net("t = Transpose (p)  y = Cast <to = 1> (t)", out="float[6] y")),
 ]
