@@ -13,7 +13,7 @@ import onnx
 
 from onnxq.base import door
 from onnxq.base.errors import UserError
-from onnxq.data.samples import InputSpec
+from onnxq.data.samples import specs_of
 from onnxq.graph.constants import SourceValues
 from onnxq.graph.cut import operator_name
 from onnxq.graph.half import speaks_half
@@ -63,9 +63,7 @@ class Stage:
         refuse_unreadable(model.to_proto(weights=False) if model is source else model.source, repr(self.name))
         self.data_dir = model.data_dir
         self.proto = model.to_proto()
-        self.fed = [
-            InputSpec(one.name, one.dtype, one.shape) for one in model.inputs if one.dtype is not None
-        ]
+        self.fed = specs_of(model)
         self._skeleton = model.to_proto(weights=False)
         self._kinds, self._shapes = _found(model)
         self.half = speaks_half(self.proto)

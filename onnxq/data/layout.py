@@ -35,12 +35,14 @@ class Layout:
 def leading(spec: InputSpec) -> Literal["batch", "length", "unknown"]:
     """What the first axis of an input is, as far as its shape tells.
 
-    A size is the batch's. A symbol tells by its name: `N` or `batch_size`, `T` or
-    `sequence_length`; so does a `batch` further on, as in `[steps, batch, 32]`. Of other symbols
-    nothing is known.
+    That of a model of one sample is no batch. A size is the batch's. A symbol tells by its name: `N` or
+    `batch_size`, `T` or `sequence_length`; so does a `batch` further on, as in `[steps, batch, 32]`. Of
+    other symbols nothing is known.
     """
     if not spec.shape:
         return "unknown"
+    if spec.alone:
+        return "length"
     first, *rest = spec.shape
     if isinstance(first, int) or (first and _BATCH.fullmatch(first)):
         return "batch"

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.graph.model import Model
 from onnxq.graph.types import is_float
+from onnxq.graph.view import Node, Tensor
 
 DIGEST = 16
 """Bytes of the hash of a sample."""
@@ -24,17 +26,53 @@ class InputSpec:
         dtype: its numpy (or ml_dtypes) dtype.
         shape: its dimensions, a symbol or None where dynamic; None where the rank is unknown.
         data_name: what the data call it, where the user says so; None: as the model does.
+        alone: the model takes one sample at a time, without a batch axis: its graph puts one in front.
     """
 
     name: str
     dtype: np.dtype
     shape: tuple[int | str | None, ...] | None
     data_name: str | None = None
+    alone: bool = False
 
     @property
     def key(self) -> str:
         """Its name in the data."""
         return self.name if self.data_name is None else self.data_name
+
+
+def specs_of(model: Model) -> list[InputSpec]:
+    """The inputs of a model that data can be fed to."""
+    return [
+        InputSpec(one.name, one.dtype, one.shape, alone=_is_alone(one))
+        for one in model.inputs
+        if one.dtype is not None
+    ]
+
+
+def _is_alone(tensor: Tensor) -> bool:
+    """Whether all that reads the values of an input puts a batch axis of one in front of its axes."""
+    todo, seen, found = [tensor], {tensor}, False
+    while todo:
+        one = todo.pop()
+        if one.is_output or one.shape is None:
+            return False
+        for node in one.users:
+            if node.op == "Unsqueeze" and 0 in _axes(node):
+                found = True
+            elif node.op not in ("Shape", "Size"):
+                if len(node.outputs) != 1 or node.outputs[0].shape != one.shape:
+                    return False
+                todo += {node.outputs[0]} - seen
+                seen.add(node.outputs[0])
+    return found
+
+
+def _axes(node: Node) -> Sequence[int]:
+    """The axes of an Unsqueeze, before opset 13 an attribute; none where they are computed."""
+    given = node.operands(2)[1]
+    values = node.attr("axes", ()) if given is None else given.constant
+    return [] if values is None else [int(axis) for axis in values]
 
 
 def named(inputs: Sequence[InputSpec], names: Mapping[str, str] | None) -> list[InputSpec]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import onnx
 
 from onnxq.base.errors import UserError, unknown_name
@@ -87,18 +86,15 @@ class Model(Topology):
             raise unknown_name("tensor", name, tensors)
         return tensors[name]
 
-    def fed(self) -> list[tuple[str, np.dtype, Shape | None]]:
-        """Name, dtype and shape of each input of the main graph, which data can feed.
+    def check_fed(self) -> None:
+        """That data can feed each input of the main graph.
 
         Raises:
             UserError: an input is no tensor, or of no known type.
         """
-        found = []
         for tensor in self.inputs:
             if tensor.dtype is None:
                 raise self._unfed(tensor.name)
-            found.append((tensor.name, tensor.dtype, tensor.shape))
-        return found
 
     def _unfed(self, name: str) -> UserError:
         types = {info.name: info.type for info in self.source.graph.input}

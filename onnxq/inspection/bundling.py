@@ -21,6 +21,7 @@ from onnxq.base.reason import say
 from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.base.version import VERSION
 from onnxq.body.emulate import Emulated
+from onnxq.data.samples import specs_of
 from onnxq.data.sources import DataSource
 from onnxq.documents.measurements import read_measurements
 from onnxq.documents.reading import Readable, read_document
@@ -38,7 +39,7 @@ from onnxq.inspection.measured_bundle import (
     proposed,
     times_of,
 )
-from onnxq.inspection.opened_data import open_data, specs_of
+from onnxq.inspection.opened_data import open_data
 from onnxq.options.call_options import BundleOptions
 from onnxq.options.config import LayerRule
 from onnxq.options.grouped import Options

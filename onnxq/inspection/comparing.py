@@ -16,14 +16,14 @@ from onnxq.base.reason import say
 from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.body.emulate import Emulated
 from onnxq.data.fed_sample import FedSample
-from onnxq.data.samples import watched
+from onnxq.data.samples import specs_of, watched
 from onnxq.data.sources import DataSource
 from onnxq.data.understood import DataRead
 from onnxq.documents.accuracy import GoalPart, ScoresPart
 from onnxq.documents.data import path_of
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
-from onnxq.inspection.opened_data import open_data, specs_of
+from onnxq.inspection.opened_data import open_data
 from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.options.call_options import CompareOptions
 from onnxq.options.grouped import Options

@@ -18,7 +18,7 @@ from onnxq.base.shown import Shown, Words, count, model_name
 from onnxq.data.contact_sheet import ContactSheet, is_sheet
 from onnxq.data.glance import norms
 from onnxq.data.model_scaling import model_scaling
-from onnxq.data.samples import InputSpec, named, watched
+from onnxq.data.samples import InputSpec, named, specs_of, watched
 from onnxq.data.sources import DataSource, open_source
 from onnxq.data.survey import InputSurvey, Survey
 from onnxq.data.understood import DataRead
@@ -258,7 +258,8 @@ def opened_with(source: ModelSource, stated: Inputs) -> tuple[Model, list[InputS
         if name not in symbols:
             raise unknown_name("dynamic dimension", name, sorted(symbols))
     model.bind_dims(stated.assume or {})
-    return model, [InputSpec(*one) for one in model.fed()]
+    model.check_fed()
+    return model, specs_of(model)
 
 
 def _as_trained(model: Model, specs: Sequence[InputSpec]) -> AsTrained:

@@ -15,6 +15,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import say
 from onnxq.base.shown import Shown, Words, count, model_name, tally
 from onnxq.data.layout import deployed_batch
+from onnxq.data.samples import specs_of
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.emit.recorded import report_beside
@@ -26,7 +27,6 @@ from onnxq.graph.pairs import QDQ, is_dequantized
 from onnxq.graph.past import KeyValueCache, Lengths, caches, lengths
 from onnxq.graph.shared import SharedWeight, shared_weights
 from onnxq.graph.view import Node, Tensor, every_node
-from onnxq.inspection.opened_data import specs_of
 from onnxq.options.flag_words import tells_keywords
 from onnxq.options.profile import Profile
 from onnxq.options.settings import Batch, Inputs

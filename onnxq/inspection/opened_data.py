@@ -8,13 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from onnxq.base.progress import Observer
 from onnxq.data.samples import InputSpec, Sample, named
 from onnxq.data.sources import DataSource, Source, open_source
-from onnxq.graph.model import Model
 from onnxq.options.grouped import Options
-
-
-def specs_of(model: Model) -> list[InputSpec]:
-    """The inputs of a model that data can be fed to."""
-    return [InputSpec(one.name, one.dtype, one.shape) for one in model.inputs if one.dtype is not None]
 
 
 def open_data(

@@ -20,7 +20,7 @@ from onnxq.base.progress import Observer, told
 from onnxq.base.reason import noted
 from onnxq.calib.stats_file import read
 from onnxq.calib.trt_cache import is_cache
-from onnxq.data.samples import Sample
+from onnxq.data.samples import Sample, specs_of
 from onnxq.data.sources import DataSource
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
@@ -31,7 +31,7 @@ from onnxq.formats import FORMATS, INT8, NumberFormat
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import Pair, PairIndex
-from onnxq.inspection.opened_data import open_data, specs_of
+from onnxq.inspection.opened_data import open_data
 from onnxq.options.call_options import StatisticsOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options

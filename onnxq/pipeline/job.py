@@ -25,7 +25,7 @@ from onnxq.base.time_limit import TimeLimit
 from onnxq.base.version import VERSION
 from onnxq.data.glance import Glance
 from onnxq.data.layout import deployed_batch
-from onnxq.data.samples import InputSpec, Sample, as_float32, named
+from onnxq.data.samples import InputSpec, Sample, as_float32, named, specs_of
 from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.data.warnings import DataDoubts
 from onnxq.documents.changes import ChangeOfInterface, ChangesCounted, ExactProduct, FileSizes
@@ -469,10 +469,11 @@ class Job:
 
     def input_specs(self) -> list[InputSpec]:
         """The inputs, as data must fit them."""
+        self.model.check_fed()
         specs = []
-        for name, dtype, shape in self.model.fed():
-            bound = tuple(self.model.assumed.get(d, d) if isinstance(d, str) else d for d in shape or ())
-            specs.append(InputSpec(name, dtype, bound if shape is not None else None))
+        for spec in specs_of(self.model):
+            bound = tuple(self.model.assumed.get(d, d) if isinstance(d, str) else d for d in spec.shape or ())
+            specs.append(replace(spec, shape=None if spec.shape is None else bound))
         return named(specs, self.data_names)
 
     def part(self, proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:

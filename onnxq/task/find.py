@@ -561,7 +561,7 @@ def _suppresses(tensor: Tensor) -> bool:
         if node is None or node.name in seen:
             continue
         seen.add(node.name)
-        if node.op in ("TopK", "NonMaxSuppression") or "NMS" in node.op:
+        if any(one.op in ("TopK", "NonMaxSuppression") or "NMS" in one.op for one in node.with_bodies):
             return True
         todo += [one for one in node.inputs if one is not None and not one.is_constant]
     return False

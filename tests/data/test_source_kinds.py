@@ -14,9 +14,10 @@ from PIL import Image
 
 from onnxq.base.errors import UserError
 from onnxq.data.image_options import ImageOptions
-from onnxq.data.samples import InputSpec, Sample
+from onnxq.data.samples import InputSpec, Sample, specs_of
 from onnxq.data.script import load_script
 from onnxq.data.sources import Source, open_source
+from onnxq.graph.model import Model
 
 F4, I8, TEXT = np.dtype(np.float32), np.dtype(np.int64), np.dtype(object)
 X = InputSpec("x", F4, ("N", 2, 3))
@@ -482,3 +483,22 @@ def test_csv_is_what_the_csv_module_writes(tmp_path: Path) -> None:
     with (tmp_path / "d.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["x"], ['a "b",\nc.npy']])
     check(list(open_source(tmp_path / "d.csv", [X])), x=DATA[:1])
+
+
+def _readers(body: str, shape: str = "3, 8, 6", opset: int = 17) -> InputSpec:
+    """The input of a model, as data must fit it."""
+    text = f"""<ir_version: 8, opset_import: ["" : {opset}]> g (float[{shape}] x) => (float[a, b, c, d] y)
+    <float[3, 1, 1] m = {{1, 2, 3}}, int64[1] o = {{0}}, int64[1] c = {{1}}> {{ {body} }}"""
+    (spec,) = specs_of(Model.open(onnx.parser.parse_model(text)))
+    return spec
+
+
+def test_a_model_of_one_sample() -> None:
+    """An image without a batch axis is one sample, whatever its number of channels."""
+    one = _readers("s = Shape (x)  d = Sub (x, m)  y = Unsqueeze (d, o)")
+    data = np.arange(144, dtype=np.float32).reshape(3, 8, 6)
+    (sample,) = open_source({"x": data}, [one])
+    np.testing.assert_array_equal(sample.feeds["x"], data)
+    assert _readers("y = Unsqueeze <axes = [0]> (x)", opset=11).alone
+    assert not _readers("y = Unsqueeze (x, c)", "1, 8, 6").alone  # a batch of one, without channels
+    assert not _readers("d = Unsqueeze (x, o)  e = Unsqueeze (x, c)  y = MatMul (e, d)").alone

@@ -186,6 +186,17 @@ HEADS = {
         "int64[1] nine = {9}",
         "detect:boxes=boxes,scores=scores,label=labels,xyxy,nms=off",
     ),
+    "suppressed-in-a-branch": (  # of a detector that skips the suppression where nothing is found
+        "bool some, float[9, 4] b, float[9] s, int64[9] l",
+        "float[k, 4] boxes, int64[m] labels, float[n] scores",
+        """i = If (some) <then_branch = g1 () => (int64[k] i1)
+             { e = Unsqueeze (s, zero)  f = Unsqueeze (e, zero)  c = Unsqueeze (b, zero)
+               n = NonMaxSuppression (c, f, five)  p = Gather <axis = 1> (n, two)  i1 = Identity (p) },
+             else_branch = g2 () => (int64[k] i2) { i2 = Identity (zero) }>
+           boxes = Gather (b, i)  labels = Gather (l, i)  scores = Gather (s, i)""",
+        "int64[1] five = {5}, int64[1] zero = {0}, int64 two = {2}",
+        "detect:boxes=boxes,scores=scores,label=labels,xyxy,nms=off",
+    ),
     "grids": (  # two, below each other
         OF_GRIDS,
         "float[1, 5, 8] y",
