@@ -20,11 +20,11 @@ class _PageFlags:
 
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="X.html", help="The page of A; A.report.html by default."),
+        typer.Option("-o", "--output", metavar="X.html", help="The page of the last report; X.report.html by default."),
     ] = None
     analysis: Annotated[
         Path | None,
-        typer.Option(metavar="F.json", help="Errors of A's layers, for the page: `onnxq analyze --json`."),
+        typer.Option(metavar="F.json", help="Errors of its layers, for the page: `onnxq analyze --json`."),
     ] = None
     show: Annotated[bool, typer.Option("--open", help="Open the page in your browser.")] = False
 
@@ -56,7 +56,7 @@ def report(
     With B, compare two versions of onnxq, two methods or two settings, the worst first: accuracy, goal,
     engine, plan with reasons, scales, changes with proofs, repair, files and settings, node by node. It opens
     reports of earlier versions, and says what they lack. --strict, --match, --op, --all and --csv are for
-    this alone. The page is then written only with -o or --open: it is A's, and says how A differs from B.
+    this alone. The page is then written only with -o or --open: it is B's, and says the same.
     """
     import onnxq
     from onnxq.analysis.diff.rows import RunDifference
@@ -75,8 +75,8 @@ def report(
     if has_page:
         with screen.progress() as observe:
             written = onnxq.report(
-                report, of_page.output, analysis=of_page.analysis, compare=compare, open=of_page.show,
-                force=rows.force, observe=observe,
+                compare or report, of_page.output, analysis=of_page.analysis, compare=report if found else None,
+                open=of_page.show, force=rows.force, observe=observe,
             )  # fmt: skip
         page.section(
             "Page", f"{written.page}  {size_text(written.bytes)}" + (f", {say('diff.page')}" if found else "")

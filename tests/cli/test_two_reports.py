@@ -61,11 +61,11 @@ def test_what_is_no_report_ends_with_2(content: str, worse: Path, onnxq: Run) ->
 
 
 def test_a_page_only_where_it_is_asked_for(worse: Path, onnxq: Run, tmp_path: Path) -> None:
-    """It is A's, beside B: what B has worse, A has better."""
+    """It is B's, and says what the screen says."""
     assert onnxq("report", EARLY, worse).code == 0
     assert not list(tmp_path.glob("*.html"))
-    ran = onnxq("report", worse, EARLY, "-o", "x.html", "--json")
-    assert (ran.code, ran.json()["kind"], ran.json()["counts"]["better"]) == (0, "diff", 1)
+    ran = onnxq("report", EARLY, worse, "-o", "x.html", "--json")
+    assert (ran.code, ran.json()["kind"], ran.json()["counts"]["worse"]) == (0, "diff", 1)
     assert is_said(ran.err, "diff.page")
     text = (tmp_path / "x.html").read_text("utf-8")
     assert 'id="beside"' in text
