@@ -20,7 +20,7 @@ class _PageFlags:
 
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="X.html", help="The page of the last report; X.report.html by default."),
+        typer.Option("-o", "--output", metavar="X.html", help="The page; X.report.html by default."),
     ] = None
     analysis: Annotated[
         Path | None,
@@ -75,8 +75,8 @@ def report(
     if has_page:
         with screen.progress() as observe:
             written = onnxq.report(
-                compare or report, of_page.output, analysis=of_page.analysis, compare=report if found else None,
-                open=of_page.show, force=rows.force, observe=observe,
+                compare or report, of_page.output, compare=report if found else None,
+                analysis=of_page.analysis, open=of_page.show, force=rows.force, observe=observe,
             )  # fmt: skip
         page.section(
             "Page", f"{written.page}  {size_text(written.bytes)}" + (f", {say('diff.page')}" if found else "")
