@@ -35,7 +35,7 @@ from onnxq.rule import (
 _WHY = "the code of a NaN, or of the difference of two infinities, is not defined"
 _NARROW = {2: (0, 255), 3: (-128, 127), 4: (0, 65535), 5: (-32768, 32767)}  # by onnx.TensorProto
 _NARROW |= {21: (0, 15), 22: (-8, 7)}
-_CODES = ("uint8", "int8", "uint16", "int16", "uint4", "int4")  # other integers are no codes of a quantized tensor
+_CODES = ("uint8", "int8", "uint16", "int16", "uint4", "int4")  # other integers are no codes
 _WHOLE, _KEEPS_WHOLE = (
     ("Round", "Floor", "Ceil"),
     ("Clip", "Add", "Sub", "Mul", "Max", "Min", "Neg", "Identity"),
