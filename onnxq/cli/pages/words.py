@@ -25,8 +25,9 @@ size_text, tally = shown.size, shown.tally
 
 
 def target_words(report: Report) -> str:
-    """What a file is made for; with what states it where neither a flag nor a settings file may have."""
-    asked = report.asked and not given(report, "--target") and report.config is None
+    """What a file is made for; with what states it where no flag, plan or settings file may have."""
+    stated = report.config is not None or given(report, "--target") or given(report, "--plan")
+    asked = report.asked and not stated
     target = f"{report.target} {shown.assumed('--target')}" if asked else report.target
     if not report.device:
         return target
