@@ -1,9 +1,9 @@
 """Compiling the result; where it fails, the cheapest change with which NVIDIA's compiler takes it.
 
 What can be taken back are nodes of the body, which are float32 then, and int8 layers, which are in float.
-Tried is what the compiler's words name; the body alone; the layers alone; where neither does, both. Each by
-bisection in the order of the graph, so that what is found compiles, and as few of them suffice. Of the sets that
-compile that one is kept whose engine moves fewest bytes.
+Tried is what the compiler's words name; the body alone; the layers alone; where neither does, both. It is
+bisection in the order of the graph. Of the sets with which it compiles that one is kept whose engine moves
+fewest bytes.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def _compiled(run: Run) -> Run:
             first = _Tried(built, engines.compiler.compile(built.written.proto))
             kept, regressed = first, None
             if not first.compiles:
-                kept, regressed = _mended(
-                    engines, first, lambda of: decided_again(of, run.stats, run.sampling)
-                )
+                kept, regressed = _mended(engines, first, run)
         except (UserError, Fault) as error:  # profiles do not fit, or the compiler is not understood
             return _not_run(run, str(error))
         verdict = kept.verdict or engines.compared(kept.engine, kept.built)
@@ -112,11 +110,11 @@ def _mended(engines: Engines, first: _Tried, run: Run) -> tuple[_Tried, Regresse
     Raises:
         UserError: a profile does not fit what the compiler makes of the inputs.
     """
-    trials, reason = _Trials(engines, first), first.engine.reason
+    trials, says = _Trials(engines, first), first.engine.reason
     found = trials.found()
     if not found:
         named = next((one.node for one in trials.named_in(first.engine, trials.layers)), "")
-        return first, Regressed(reason, "repair", named) if trials.original_compiles and reason else None
+        return first, Regressed(says, "repair", named) if trials.original_compiles and says else None
     kept = _cheapest(engines, found)
     layers = kept.nodes(layers=True)
     if layers:
@@ -124,7 +122,7 @@ def _mended(engines: Engines, first: _Tried, run: Run) -> tuple[_Tried, Regresse
         if made.draft.body.decision is not kept.built.draft.body.decision:
             again = _Tried(made, engines.compiler.compile(made.written.proto), kept.back)
             kept = again if again.compiles else kept
-    return trials.told(kept), Regressed(reason, "quantization", layers[0]) if layers and reason else None
+    return trials.told(kept), Regressed(says, "quantization", layers[0]) if layers and says else None
 
 
 def _cheapest(engines: Engines, found: Sequence[_Tried]) -> _Tried:
@@ -149,7 +147,7 @@ class _Trials:
         self._body = [_Back(name, False) for name in names if name in halved]
         self.layers = [_Back(name, True) for name in names if name in readers]
         self._forms = _forms(self._built.floats.model)
-        self._left, self._end, self._is_cut = 0, math.inf, False
+        self._left, self._end, self._count, self._is_cut = 0, math.inf, 0, False
         self.original_compiles = True
 
     def found(self) -> list[_Tried]:
@@ -161,7 +159,7 @@ class _Trials:
             found = [whole] if fewest is whole else [fewest, whole]
         if not found:
             self.original_compiles = self._engines.compiler.original_compiles()
-        if not self.original_compiles or not self.layers:
+        if not self.original_compiles or not self.layers or (found and self._built.job.limit.is_over):
             return found
         both = [[*self._body, *self.layers]] if self._body and not found else []
         for order in (self.layers, *both):
@@ -173,7 +171,7 @@ class _Trials:
     def told(self, kept: _Tried) -> _Tried:
         """With a note on what of the body is float32, and on whether the search was cut."""
         names, body = kept.nodes(layers=False), kept.built.draft.body
-        notes = [noted("compile-cut", most=_COMPILATIONS)] * self._is_cut
+        notes = [noted("compile-cut", count=self._count)] * self._is_cut
         if names:
             more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
             shown = ", ".join(map(repr, names[:_TOLD])) + more
@@ -198,7 +196,7 @@ class _Trials:
         return self._compiled(self._built.with_body(replace(body, decision=None).noting(note)))
 
     def _compiled(self, built: Built, back: Sequence[_Back] = ()) -> _Tried:
-        self._left -= 1
+        self._left, self._count = self._left - 1, self._count + 1
         built = built.finished()
         seconds = min(max(self._end - time.monotonic(), 1.0), _LONGEST)
         return _Tried(built, self._engines.compiler.compile(built.written.proto, seconds), tuple(back))
@@ -236,7 +234,7 @@ class _Trials:
         yield back
         forms = {self._forms.get(one.node, one.node) for one in back}
         more = [one for one in of if self._forms.get(one.node, one.node) in forms]
-        if len(more) > len(back) and not self._is_over:
+        if len(back) < len(more) < len(of) and not self._is_over:
             yield more
 
     def _fewest(self, order: Sequence[_Back], kept: _Tried) -> _Tried:
