@@ -99,9 +99,10 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
     elif engine.status == "compiled" and engine.unread:
         yield advised("unread", "open", format=report.number_format)
     if engine.status == "compiled" and engine.regression is not None:
+        more = sum(one.code == "does-not-compile" for one in report.plan.kept_float) - 1 if report.plan else 0
         yield advised(
-            "left-in-float", "told",
-            node=_short(engine.regression.node), why=_first(engine.regression.reason),
+            "left-in-float.several" if more > 0 else "left-in-float", "told",
+            node=_short(engine.regression.node), more=more, why=_first(engine.regression.reason),
         )  # fmt: skip
 
 
