@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +18,7 @@ from test_precisions import recast
 from typer.testing import CliRunner
 
 import onnxq
+from onnxq.advice.worth import worth_of
 from onnxq.checks.lint import confirmed_lint
 from onnxq.cli.app import app
 from onnxq.graph.model import Model
@@ -234,11 +234,10 @@ def test_what_only_both_together_mend(compiler) -> None:
 
 @pytest.mark.parametrize(("ratios", "kept"), [((0.9, 0.7, 1.3), 1), ((0.8, 0.8, 0.9), 0), ((None, None), 0)])
 def test_what_moves_fewest_bytes_is_kept(ratios, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [compilation._Tried(ratio, COMPILED) for ratio in ratios]
+    found = [compilation._Tried(ratio, COMPILED, (place,)) for place, ratio in enumerate(ratios)]
     engines = SimpleNamespace(compared=lambda engine, built: built)
     worth = lambda ratio: None if ratio is None else SimpleNamespace(ratio=ratio)  # noqa: E731
     monkeypatch.setattr(compilation, "worth_of", worth)
-    found = [replace(one, back=(place,)) for place, one in enumerate(found)]
     assert compilation._cheapest(engines, found).back == (kept,)
 
 
@@ -368,3 +367,47 @@ def test_the_real_compiler_is_satisfied(monkeypatch: pytest.MonkeyPatch) -> None
     assert "lhs_scale" in engine["regression"]["reason"]
     assert engine["status"] == "compiled", engine["reason"]
     assert engine["int8"] == engine["planned"] == 2
+
+
+def rotary() -> onnx.ModelProto:
+    """Attention at a free number of places, each rotated by its own angles."""
+    net = Net(1, "T", 64)  # type: ignore[arg-type]
+    rng = np.random.default_rng(0)
+
+    def layer(x: str, name: str) -> str:
+        weight = net.const((rng.standard_normal((64, 64)) / 8).astype(np.float32))
+        return net.add("Add", net.add("MatMul", x, weight, name=name), net.const(np.ones(64, np.float32)))
+
+    def turned(x: str) -> str:
+        net.add("Split", x, net.const(np.array([8, 8])), outputs=2, name=f"{x}_split", axis=3)
+        other = net.add("Concat", net.add("Neg", f"{x}_split_1"), f"{x}_split_0", axis=3)
+        return net.add("Add", net.add("Mul", x, cos), net.add("Mul", other, sin))
+
+    size = net.add("Gather", net.add("Shape", "x"), net.const(np.array(1)))
+    places = net.add("Range", net.const(np.array(0)), size, net.const(np.array(1)))
+    places = net.add("Unsqueeze", net.add("Cast", places, to=1), net.const(np.array([1])))
+    turns = net.const((0.1 ** np.arange(8)).astype(np.float32)[None])
+    angle = net.add("MatMul", places, turns)
+    angle = net.add("Concat", angle, angle, axis=1)
+    cos, sin = net.add("Cos", angle), net.add("Sin", angle)
+    heads = net.const(np.array([0, -1, 4, 16]))
+    q, k, v = (
+        net.add("Transpose", net.add("Reshape", layer("x", name), heads), perm=[0, 2, 1, 3]) for name in "qkv"
+    )
+    keys = net.add("Transpose", turned(k), perm=[0, 1, 3, 2])
+    weights = net.add("Softmax", net.add("MatMul", turned(q), keys), axis=-1)
+    out = net.add("Transpose", net.add("MatMul", weights, v), perm=[0, 2, 1, 3])
+    return net.model(layer(net.add("Reshape", out, net.const(np.array([0, -1, 64]))), "o"))
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+def test_the_real_compiler_has_one_layer_of_an_attention_in_float() -> None:
+    """It refuses three int8 layers of one input whose biases are float16, and says so of an Add."""
+    rng = np.random.default_rng(0)
+    data = [{"x": rng.standard_normal((1, 48, 64), np.float32)} for _ in range(8)]
+    report = onnxq.quantize(rotary(), data, method="minmax", repair="none", prove="never").report
+    assert report.engine.status == "compiled"
+    assert "Myelin" in report.engine.regression.reason
+    assert [one.node for one in report.plan.kept_float if one.code == "does-not-compile"] == ["v"]
+    assert report.body.type == "fp16"
+    assert worth_of(report.verdict).ratio < 1
