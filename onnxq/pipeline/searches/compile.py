@@ -8,10 +8,11 @@ fewest bytes.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import time
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -88,12 +89,13 @@ class _Back:
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """A model that was compiled, with what was taken back of it."""
+    """A model that was compiled, with what was taken back of it; `is_cut`: fewer might have done."""
 
     built: Built
     engine: trt.Engine
     back: tuple[_Back, ...] = ()
     verdict: Verdict | None = None
+    is_cut: bool = False
 
     @property
     def compiles(self) -> bool:
@@ -147,19 +149,15 @@ class _Trials:
         self._body = [_Back(name, False) for name in names if name in halved]
         self.layers = [_Back(name, True) for name in names if name in readers]
         self._forms = _forms(self._built.floats.model)
-        self._left, self._end, self._count, self._is_cut = 0, math.inf, 0, False
-        self.original_compiles = True
+        self._made: list[trt.Engine] = []
 
     def found(self) -> list[_Tried]:
         """Models that compile, those first that keep most in int8; none where nothing does."""
         named = self._named(self._body)
         found = [] if named is None else [named]
         if self._body and not found and (whole := self._whole()).compiles:
-            fewest = self._fewest(self._body, whole)
-            found = [whole] if fewest is whole else [fewest, whole]
-        if not found:
-            self.original_compiles = self._engines.compiler.original_compiles()
-        if not self.original_compiles or not self.layers or (found and self._built.job.limit.is_over):
+            found = [self._fewest(self._body, whole), whole]
+        if not self.layers or (self._built.job.limit.is_over if found else not self.original_compiles):
             return found
         both = [[*self._body, *self.layers]] if self._body and not found else []
         for order in (self.layers, *both):
@@ -168,26 +166,27 @@ class _Trials:
                 return [*found, self._named(order) or self._fewest(order, everything)]
         return found
 
+    @functools.cached_property
+    def original_compiles(self) -> bool:
+        """Whether the model does that the user gave."""
+        return self._engines.compiler.original_compiles()
+
     def told(self, kept: _Tried) -> _Tried:
         """With a note on what of the body is float32, and on whether the search was cut."""
         names, body = kept.nodes(layers=False), kept.built.draft.body
-        notes = [noted("compile-cut", count=self._count)] * self._is_cut
+        notes = [noted("compile-cut", count=len(self._made))] * kept.is_cut
         if names:
             more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
             shown = ", ".join(map(repr, names[:_TOLD])) + more
             notes.insert(0, noted("body-not-taken.nodes", nodes=shown, dtype=body.kind, why=self._why))
         return replace(kept, built=kept.built.with_body(body.noting(*notes)))
 
-    @property
-    def _is_over(self) -> bool:
-        return self._left <= 0 or time.monotonic() > self._end
-
-    def _without(self, back: Sequence[_Back]) -> _Tried:
-        """The model with some of it taken back."""
+    def _without(self, back: Sequence[_Back], end: float = math.inf) -> _Tried:
+        """The model with some of it taken back; `end`: until when it may take, as `time.monotonic` says."""
         why = Reason("compiler", self._why.split("\n")[0], "tensorrt")
         built = self._built.in_float({one.node: KEPT_TO_COMPILE for one in back if one.is_layer})
         body = built.draft.body.leaving({one.node: why for one in back if not one.is_layer})
-        return self._compiled(built.with_body(body), back)
+        return self._compiled(built.with_body(body), back, end)
 
     def _whole(self) -> _Tried:
         """The model with a float32 body."""
@@ -195,11 +194,11 @@ class _Trials:
         note = noted("body-not-taken", dtype=body.kind, why=self._why)
         return self._compiled(self._built.with_body(replace(body, decision=None).noting(note)))
 
-    def _compiled(self, built: Built, back: Sequence[_Back] = ()) -> _Tried:
-        self._left, self._count = self._left - 1, self._count + 1
-        built = built.finished()
-        seconds = min(max(self._end - time.monotonic(), 1.0), _LONGEST)
-        return _Tried(built, self._engines.compiler.compile(built.written.proto, seconds), tuple(back))
+    def _compiled(self, built: Built, back: Sequence[_Back] = (), end: float = math.inf) -> _Tried:
+        built, seconds = built.finished(), min(max(end - time.monotonic(), 1.0), _LONGEST)
+        engine = self._engines.compiler.compile(built.written.proto, seconds)
+        self._made.append(engine)
+        return _Tried(built, engine, tuple(back))
 
     def named_in(self, engine: trt.Engine, of: Sequence[_Back]) -> list[_Back]:
         """Those of the nodes that the compiler's words name, the longest name first."""
@@ -211,7 +210,6 @@ class _Trials:
 
     def _named(self, of: Sequence[_Back]) -> _Tried | None:
         """With what the compiler's words name, one after another; None where that does not do."""
-        self._left = 2 * _NAMED
         back, engine = list[_Back](), self._first.engine
         while len(back) < _NAMED:
             one = next((one for one in self.named_in(engine, of) if one not in back), None)
@@ -225,16 +223,12 @@ class _Trials:
                 engine = tried.engine if some is back else engine
         return None
 
-    def _first_of(self, several: Iterable[Sequence[_Back]]) -> _Tried | None:
-        """The first of several sets with which it compiles when they are taken back."""
-        return next((tried for tried in map(self._without, several) if tried.compiles), None)
-
     def _grown(self, back: list[_Back], of: Sequence[_Back]) -> Iterator[list[_Back]]:
         """What is taken back, and then all that is alike, too: blocks of a net fail alike."""
         yield back
         forms = {self._forms.get(one.node, one.node) for one in back}
         more = [one for one in of if self._forms.get(one.node, one.node) in forms]
-        if len(back) < len(more) < len(of) and not self._is_over:
+        if len(back) < len(more) < len(of):
             yield more
 
     def _fewest(self, order: Sequence[_Back], kept: _Tried) -> _Tried:
@@ -244,24 +238,28 @@ class _Trials:
             order: what can be taken back.
             kept: the model with all of it taken back, which compiles.
         """
-        self._left, limit = _COMPILATIONS, self._built.job.limit.left
-        self._end = time.monotonic() + min(_SEARCH_SECONDS, limit)
+        end = time.monotonic() + min(_SEARCH_SECONDS, self._built.job.limit.left)
+        most = len(self._made) + _COMPILATIONS
+
+        def is_over() -> bool:
+            return len(self._made) >= most or time.monotonic() > end
+
         back, rest = list[_Back](), list(order)
-        while rest and not self._is_over:
-            low, high = 0, len(rest)  # from there on all taken back it compiles; from here on it does not
-            while high - low > 1 and not self._is_over:
+        while rest:
+            low, high = 0, len(rest)  # from the one on all is taken back and it compiles, from the other not
+            while high - low > 1 and not is_over():
                 middle = (low + high) // 2
-                tried = self._without([*back, *rest[middle:]])
+                tried = self._without([*back, *rest[middle:]], end)
                 low, high, kept = (middle, high, tried) if tried.compiles else (low, middle, kept)
-            if high - low > 1:
-                break
+            if is_over():
+                return replace(kept, is_cut=True)
             one, rest = rest[low], rest[high:]
-            more = (*self._movers(back, one, rest), *([one] if rest else []))
-            found = self._first_of(some for each in more for some in self._grown([*back, each], order))
-            if found is not None:
-                kept, rest = found, []
+            for last in (*self._movers(back, one, rest), *([one] if rest else [])):
+                for some in self._grown([*back, last], order):
+                    tried = self._without(some, end)
+                    if tried.compiles:
+                        return tried
             back.append(one)
-        self._end, self._is_cut = math.inf, self._is_cut or bool(rest)
         return kept
 
     def _movers(self, back: Sequence[_Back], one: _Back, rest: Sequence[_Back]) -> list[_Back]:
