@@ -320,7 +320,7 @@ def breaks_at_both(model: onnx.ModelProto) -> trt.Engine:
         (breaks_at("a"), ["--strict"], 1, "not run in it"),
         (breaks_at_both, [], 1, "nothing is quantized"),  # and it compiles
         (breaks_at_both, ["--config", "zero.toml"], 0, "left in float"),
-        (breaks_at_both, ["--strict"], 1, "left in float"),
+        (breaks_at_both, ["--strict"], 1, "'a' and 1 more are left in float"),
         (breaks_repaired, [], 1, "and the original does"),
         (lambda model: failed("always"), ["--strict"], 1, "does not compile"),
         (breaks_at_both, ["--strict", "--no-engine"], 2, "--no-engine"),
