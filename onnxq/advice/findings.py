@@ -75,10 +75,7 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
     if engine.regressed:
         why = engine.regression.reason if engine.regression is not None else engine.reason
         node = engine.regression.node if engine.regression is not None else ""
-        by_pairs = engine.regression is not None and engine.regression.by == "quantization"
-        flag = ("--keep-float", node) if by_pairs else ()
-        code = ("node" if node else "node.unknown") + ".by-pairs" * by_pairs
-        likely_node = cause(code, again(report, more=flag) if node and flag else "", node=_short(node))
+        likely_node = cause("node" if node else "node.unknown", "", node=_short(node))
         yield advised("regressed", "bad", [likely_node], why=_first(why))
     elif engine.status == "failed" and not report.unsupported:  # the target takes what this compiler lacks
         yield advised(
@@ -99,9 +96,10 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
     elif engine.status == "compiled" and engine.unread:
         yield advised("unread", "open", format=report.number_format)
     if engine.status == "compiled" and engine.regression is not None:
+        more = sum(one.code == "does-not-compile" for one in report.plan.kept_float) - 1 if report.plan else 0
         yield advised(
-            "left-in-float", "told",
-            node=_short(engine.regression.node), why=_first(engine.regression.reason),
+            "left-in-float.several" if more > 0 else "left-in-float", "told",
+            node=_short(engine.regression.node), more=more, why=_first(engine.regression.reason),
         )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from onnxq.base.reason import Reason, reason
 from onnxq.body.bounds import is_float32
 from onnxq.body.formats import DTYPES, KINDS, MASKED, Kind, highest, loss, stored
 from onnxq.graph.duplicate import duplicate
+from onnxq.graph.layers import RECURRENT
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import QDQ
@@ -55,7 +56,7 @@ _DIVISORS = {"Div": 1, "Mod": 1}
 _PAIRS = (*QDQ, "DynamicQuantizeLinear")
 _RANDOM = ("Random", "Bernoulli", "Multinomial")
 
-_REFUSED: dict[Kind, tuple[str, ...]] = {"fp16": (), "bf16": ("ConvTranspose", "GRU", "LSTM", "RNN")}
+_REFUSED: dict[Kind, tuple[str, ...]] = {"fp16": (), "bf16": ("ConvTranspose", *RECURRENT)}
 """What NVIDIA's compiler does not build in a type (measured with TensorRT-RTX 1.7.1)."""
 
 BETWEEN = reason("between")
@@ -256,6 +257,10 @@ class _Conversion:
             return reason("boundary")
         if node.op in _REFUSED[self.kind]:
             return reason("compiler", op=node.op, dtype=self.dtype)
+        if node.op in RECURRENT and len(node.inputs) > 4 and node.inputs[4].name:
+            return reason("compiler.lengths", op=node.op, dtype=self.dtype)
+        if node.op == "TensorScatter" and self._is_wide_input(node.inputs[0]):
+            return reason("compiler.cache", tensor=node.inputs[0].name)
         if node.op in _PAIRS:
             return reason("pairs")
         if node.op.startswith(_RANDOM):
@@ -464,6 +469,11 @@ class _Conversion:
                 tensor.dtype = self.dtype
             self.where[id(inner)], self.inner[id(tensor)] = graph, inner
             self._add_cast(inner, tensor)
+
+    def _is_wide_input(self, tensor: Any) -> bool:
+        """Whether a tensor is an input of the model, and stays float32."""
+        inputs = self.model.graph.inputs
+        return any(tensor is one for one in inputs) and not (self.io and not self._is_wide(tensor))
 
     def _is_wide(self, tensor: Any) -> bool:
         """Whether an input or output stays float32 whatever the others are."""

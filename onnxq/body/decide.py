@@ -51,14 +51,13 @@ class Decision:
         """What the body rounds: the float32 model, with refitted constants as the type holds them."""
         return _holding(model, self.refitted, self.kind) if self.refitted else model
 
-    def convert(self, model: Model, further: Mapping[str, Reason] | None = None) -> HalfBody:
-        """A model with this body; `further`: nodes that stay float32 beside its own.
+    def convert(self, model: Model) -> HalfBody:
+        """A model with this body.
 
         Raises:
             UserError: see `to_half`.
         """
-        stays = {**self.stays, **(further or {})}
-        return to_half(model, self.kind, stays, io=self.io, float32_io=self.float32_io, masks=self.masks)
+        return to_half(model, self.kind, self.stays, io=self.io, float32_io=self.float32_io, masks=self.masks)
 
     def in_half(self, model: Model) -> Decision | None:
         """The same with nothing in float32 for the sake of an output that is near; None where nothing is.

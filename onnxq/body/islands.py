@@ -130,15 +130,16 @@ class _Islands:
     # -- numbers that count, index or measure ---------------------------------------------------------
 
     def _indices(self) -> None:
-        """What is computed in floats to become an index, a size or a scale."""
+        """What is computed in floats to become an index, a size or a scale: of sizes by any operator."""
+        sizes = _of_sizes(self.nodes)
         for node in self.nodes:
             if node.op == "Cast" and is_float32(node.inputs[0]) and _is_whole(node.outputs[0]):
                 why = reason("index", node=node.name)
-                self._stay([node, *_computing(node.inputs[0])], why)
+                self._stay([node, *_computing(node.inputs[0], sizes)], why)
             for index in {"Resize": (1, 2), "Upsample": (1,), "Range": (0, 1, 2)}.get(node.op, ()):
                 if index < len(node.inputs) and is_float32(node.inputs[index]):
                     why = reason("index.size", op=node.op, node=node.name)
-                    self._stay(_computing(node.inputs[index]), why)
+                    self._stay(_computing(node.inputs[index], sizes), why)
 
     def _positions(self) -> None:
         """Whole numbers that the type rounds, and what is computed of them alone."""
@@ -255,13 +256,25 @@ def _normalization(node: Node, square: Node | None) -> list[Node]:
     return list(nodes)
 
 
-def _computing(tensor: Tensor | None) -> list[Node]:
-    """The cheap nodes that compute a tensor, back to what is none."""
+def _of_sizes(nodes: Iterable[Node]) -> set[Node]:
+    """The nodes that compute with sizes alone, and constants."""
+    found: set[Node] = set()
+    for node in nodes:
+        read = [tensor for tensor in node.inputs if tensor is not None and not tensor.is_constant]
+        if node.op in ("Shape", "Size") or (read and all(_maker(tensor) in found for tensor in read)):
+            found.add(node)
+    return found
+
+
+def _computing(tensor: Tensor | None, sizes: Set[Node]) -> list[Node]:
+    """The nodes that compute a tensor, those of `sizes` and cheap ones, back to what is neither."""
     nodes: dict[Node, None] = {}
     stack = [tensor]
     while stack:
         node = _maker(stack.pop())
-        if node is not None and node not in nodes and node.op in _CHEAP and not node.domain:
+        if node is None or node in nodes or node.domain:
+            continue
+        if node.op in _CHEAP or node in sizes:
             nodes[node] = None
             stack += [t for t in node.inputs if is_float32(t)]
     return list(nodes)

@@ -200,7 +200,7 @@ class Built:
         form = self._post_scaled(model)
         half = None
         if body.decision is not None:
-            half = body.decision.convert(model, body.refused)
+            half = body.decision.convert(model)
             model = half.model
         if not model.limits.get("weight-codes", 1):
             set_float_weights(model)
@@ -212,7 +212,7 @@ class Built:
         if body.plain or not (body.form == "post-scale" or body.layers):
             return (), {}
         half = body.decision is not None
-        stays = {**body.decision.stays, **body.refused} if body.decision is not None else {}
+        stays = body.decision.stays if body.decision is not None else {}
         better = better_forms(model, half=half, stays=stays)
         if body.layers is None:
             # without half precision it costs nothing

@@ -71,3 +71,41 @@ def test_bodies_of_control_flow(tmp_path: Path) -> None:
         onnx.save(to_half(Model.open(model), kind, {}).model.to_proto(), path)
         engine = trt.compile_engine(path)
         assert engine.status == "compiled", engine.reason
+
+
+@pytest.mark.parametrize(("op", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_layers_with_lengths(op: str, gates: int, tmp_path: Path) -> None:
+    """They are float32, as the compiler builds none in half precision; without lengths they are half."""
+    for lengths in ("", "n"):
+        proto = parser.parse_model(
+            HEAD
+            + f"""g (float[6, 1, 16] x, int32[1] n) => (float[6, 1, 1, 8] y) {{
+            h = {op} <hidden_size = 8> (x, w, r, b{", " + lengths if lengths else ""})  y = Relu (h) }}"""
+        )
+        shapes = {"w": (1, 8 * gates, 16), "r": (1, 8 * gates, 8), "b": (1, 16 * gates)}
+        given = {name: RNG.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+        proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in given.items())
+        proto.graph.node[0].name = op
+        body = to_half(Model.open(proto), "fp16", {})
+        assert (op in body.halved) == (not lengths)
+        path = tmp_path / "body.onnx"
+        onnx.save(body.model.to_proto(), path)
+        engine = trt.compile_engine(path)
+        assert engine.status == "compiled", engine.reason
+
+
+@pytest.mark.parametrize("io", [False, True])
+def test_a_cache_stays_an_input(io: bool, tmp_path: Path) -> None:
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 24]>'
+        """g (float[1, 4, 1, 16] x, float[1, 4, 32, 16] c, int64[1] at)
+            => (float[1, 4, 32, 16] d, float[1, 4, 32, 16] y) {
+        u = Sigmoid (x)  d = TensorScatter (c, u, at)  y = Sigmoid (d) }"""
+    )
+    model.graph.node[1].name = "scatter"
+    body = to_half(Model.open(model), "fp16", {}, io=io)
+    assert ("scatter" in body.halved) == io
+    path = tmp_path / "body.onnx"
+    onnx.save(body.model.to_proto(), path)
+    engine = trt.compile_engine(path)
+    assert engine.status == "compiled", engine.reason

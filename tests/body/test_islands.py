@@ -283,6 +283,20 @@ def test_what_becomes_whole_numbers() -> None:
     assert codes(found) == {**dict.fromkeys("habc", "index"), "z": "power"}
 
 
+def test_sizes_are_computed_in_float32_by_any_operator() -> None:
+    """An area is soon beyond float16; what is computed of values stays only where it is cheap."""
+    model = model_of(
+        """g (float[1, 3, h, w] x) => (float[n, m] y, float[1, 3, h, w] z) <float one = {1}> {
+            s = Shape <start = 2> (x)  f = Cast <to = 1> (s)  p = ReduceProd <keepdims = 1> (f)  e = Exp (p)
+            r = Sqrt (p)  k = Softmax (r)  i = Cast <to = 7> (k)  j = Concat <axis = 0> (i, i)
+            y = ConstantOfShape (j)
+            t = Softmax (x)  q = Mul (t, one)  v = Cast <to = 7> (q)  u = Cast <to = 1> (v)
+            z = Add (u, e) }"""
+    )
+    found = islands(model, "fp16", dict.fromkeys(needed(model), (-1.0, 1.0)))
+    assert {name for name, code in codes(found).items() if code == "index"} == set("fprkiqv")
+
+
 def test_few_casts() -> None:
     model = model_of("""g (float[N] x) => (float[N] y) <float one = {1}> {
         a = Exp (x)  b = Add (a, one)  c = Log (b)  y = Mul (c, x) }""")

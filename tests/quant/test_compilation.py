@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import onnx.parser
 import pytest
 from grid_nets import Net
+from onnx.shape_inference import infer_shapes
 from test_compiled import NETS
 from test_own_pairs import half_quantized
 from test_precisions import recast
 from typer.testing import CliRunner
 
 import onnxq
+from onnxq.advice.worth import worth_of
 from onnxq.checks.lint import confirmed_lint
 from onnxq.cli.app import app
 from onnxq.graph.model import Model
@@ -163,13 +166,79 @@ def test_the_accuracy_is_of_the_model_that_is_kept(compiler) -> None:
     assert without["a"] != without["b"]
 
 
-def test_two_layers_that_break_it_are_not_guessed_at(compiler) -> None:
-    compiler(lambda model: failed("both") if quantized_nodes(model) & {"conv_1", "conv_4"} else COMPILED)
+@pytest.mark.parametrize("words", ["both", "a kernel"])
+def test_of_several_layers_that_break_it_each_is_found(compiler, words: str) -> None:
+    bad = {"conv_1", "conv_4"}
+    compiler(lambda model: failed(words) if quantized_nodes(model) & bad else COMPILED)
     result = onnxq.quantize(chain(*NAMES), samples(), method="minmax", body="fp32", repair="none")
-    assert quantized_nodes(result.model) == {*NAMES, "pool"}
+    assert quantized_nodes(result.model) == {*NAMES, "pool"} - bad
     engine = result.report["engine"]
-    assert engine["regressed"]
-    assert engine["regression"] == {"reason": "both", "by": "quantization", "node": "conv_1"}
+    assert engine["status"] == "compiled"
+    assert engine["regression"] == {"reason": words, "by": "quantization", "node": "conv_1"}
+    assert {one["node"]: one["code"] for one in result.report["plan"]["kept_float"]} == dict.fromkeys(
+        bad, "does-not-compile"
+    )
+
+
+def halves(model: onnx.ModelProto) -> set[str]:
+    """The names of the nodes that give float16."""
+    given = {info.name: info.type.tensor_type.elem_type for info in infer_shapes(model).graph.value_info}
+    return {node.name for node in model.graph.node if given.get(node.output[0]) == onnx.TensorProto.FLOAT16}
+
+
+def test_nodes_of_the_body_are_found_by_bisection(compiler) -> None:
+    """No words of the compiler help, no layer is to blame, and all else stays in half precision."""
+    bad = {"conv_1", "conv_4"}
+    asked = compiler(lambda model: failed("no words") if halves(model) & bad else COMPILED)
+    result = onnxq.quantize(chain(*NAMES), samples(), method="minmax", repair="none")
+    body = result.report["body"]
+    assert {one["node"] for one in body["float32"] if one["code"] == "compiler"} == bad
+    assert halves(result.model) & {*NAMES} == {*NAMES} - bad
+    assert not result.report["plan"]["kept_float"]
+    assert len(asked) <= 2 + 2 * (4 + 2) + 1  # it and a float32 body, 15 nodes twice, all layers in float
+    assert any("'conv_1', 'conv_4'" in note and "no words" in note for note in body["notes"])
+
+
+def test_nodes_alike_are_found_together(compiler) -> None:
+    """Of a net of many blocks each would take a search of its own."""
+    names = [f"block_{number}" for number in range(40)]
+    bad = {name for name in names if 2 <= int(name[6:]) < 30}  # behind the pool; others read the last ones
+    asked = compiler(lambda model: failed("no words") if halves(model) & bad else COMPILED)
+    result = onnxq.quantize(chain(*names), samples(), method="minmax", repair="none")
+    assert result.report["body"]["type"] == "fp16"
+    assert halves(result.model).isdisjoint(bad)
+    assert halves(result.model)
+    assert len(asked) <= 2 + 2 * (7 + 2) + 1
+
+
+def test_a_search_that_is_cut_says_so(compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation, "_COMPILATIONS", 3)
+    asked = compiler(lambda model: failed("no words") if "conv_5" in halves(model) else COMPILED)
+    result = onnxq.quantize(chain(*NAMES), samples(), method="minmax", repair="none")
+    assert len(asked) <= 2 + 3 + 1
+    assert "conv_1" in halves(result.model)
+    assert any("cut after 5 compilations" in note for note in result.report["body"]["notes"])
+
+
+def test_what_only_both_together_mend(compiler) -> None:
+    def judge(model: onnx.ModelProto) -> trt.Engine:
+        quantized = quantized_nodes(model) | _behind_casts(model)
+        return failed("x") if "conv_1" in halves(model) or "conv_4" in quantized else COMPILED
+
+    compiler(judge)
+    result = onnxq.quantize(chain(*NAMES), samples(), method="minmax", repair="none")
+    assert result.report["engine"]["status"] == "compiled"
+    assert [one["node"] for one in result.report["plan"]["kept_float"]] == ["conv_4"]
+    assert halves(result.model) & {*NAMES} == {*NAMES} - {"conv_1"}
+
+
+@pytest.mark.parametrize(("ratios", "kept"), [((0.9, 0.7, 1.3), 1), ((0.8, 0.8, 0.9), 0), ((None, None), 0)])
+def test_what_moves_fewest_bytes_is_kept(ratios, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [compilation._Tried(ratio, COMPILED, (place,)) for place, ratio in enumerate(ratios)]
+    engines = SimpleNamespace(compared=lambda engine, built: built)
+    worth = lambda ratio: None if ratio is None else SimpleNamespace(ratio=ratio)  # noqa: E731
+    monkeypatch.setattr(compilation, "worth_of", worth)
+    assert compilation._cheapest(engines, found).back == (kept,)
 
 
 def test_a_model_that_never_compiled_is_not_searched(compiler) -> None:
@@ -189,20 +258,23 @@ def test_a_model_that_compiles_is_compiled_once(compiler) -> None:
     assert len(asked) == 1
 
 
-def test_a_repair_that_breaks_it_is_told_apart(compiler) -> None:
+def with_identity() -> onnx.ModelProto:
+    """A net of which repair takes a node."""
     proto = chain("a", "b")
     proto.graph.node.add(op_type="Identity", name="same", input=["relu4"], output=["z"])
     proto.graph.output[0].name = "z"
     del proto.graph.value_info[:]
+    return infer_shapes(proto)
 
-    def judge(model: onnx.ModelProto) -> trt.Engine:
-        whole = any(node.op_type == "Identity" for node in model.graph.node)
-        return COMPILED if whole else failed("something about 'b'")
 
-    compiler(judge)
-    engine = onnxq.quantize(
-        onnx.shape_inference.infer_shapes(proto), samples(), method="minmax", body="fp32"
-    ).report["engine"]
+def breaks_repaired(model: onnx.ModelProto) -> trt.Engine:
+    whole = any(node.op_type == "Identity" for node in model.graph.node)
+    return COMPILED if whole else failed("something about 'b'")
+
+
+def test_a_repair_that_breaks_it_is_told_apart(compiler) -> None:
+    compiler(breaks_repaired)
+    engine = onnxq.quantize(with_identity(), samples(), method="minmax", body="fp32").report["engine"]
     assert engine["regressed"]
     assert engine["regression"] == {"reason": "something about 'b'", "by": "repair", "node": "b"}
 
@@ -246,9 +318,10 @@ def breaks_at_both(model: onnx.ModelProto) -> trt.Engine:
         (breaks_at("a"), [], 1, "left in float"),  # and the other layer does not run in int8
         (breaks_at("a"), ["--config", "zero.toml"], 0, "left in float"),
         (breaks_at("a"), ["--strict"], 1, "not run in it"),
-        (breaks_at_both, [], 1, "and the original does"),
-        (breaks_at_both, ["--config", "zero.toml"], 0, "and the original does"),
-        (breaks_at_both, ["--strict"], 1, "and the original does"),
+        (breaks_at_both, [], 1, "nothing is quantized"),  # and it compiles
+        (breaks_at_both, ["--config", "zero.toml"], 0, "left in float"),
+        (breaks_at_both, ["--strict"], 1, "'a' and 1 more are left in float"),
+        (breaks_repaired, [], 1, "and the original does"),
         (lambda model: failed("always"), ["--strict"], 1, "does not compile"),
         (breaks_at_both, ["--strict", "--no-engine"], 2, "--no-engine"),
         (breaks_at_both, ["--strict", "--target", "tensorrt-7"], 2, "TensorRT 7"),
@@ -258,7 +331,7 @@ def test_the_exit_code(
     compiler, judge, flags: list[str], code: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler(judge)
-    onnx.save(chain("a", "b"), tmp_path / "m.onnx")
+    onnx.save(with_identity(), tmp_path / "m.onnx")
     monkeypatch.chdir(tmp_path)
     Path("zero.toml").write_text("[engine]\nexit_zero = true\n")
     np.savez(tmp_path / "data.npz", x=np.concatenate([sample["x"] for sample in samples()]))
@@ -279,8 +352,8 @@ def test_the_exit_code(
     assert says in ran.output
     if says == "and the original does":
         lines = [line.strip() for line in ran.output.splitlines() if not line.startswith("onnxq:")]
-        alarm = "Do not ship it: it does not compile, and the original does: it is bad"
-        assert lines[:2] == [alarm, "at 'a'"]
+        alarm = "Do not ship it: it does not compile, and the original does: something about 'b'"
+        assert lines[:2] == [alarm, "at 'b'"]
     assert output.exists() == (code != 2)
 
 
@@ -294,3 +367,47 @@ def test_the_real_compiler_is_satisfied(monkeypatch: pytest.MonkeyPatch) -> None
     assert "lhs_scale" in engine["regression"]["reason"]
     assert engine["status"] == "compiled", engine["reason"]
     assert engine["int8"] == engine["planned"] == 2
+
+
+def rotary() -> onnx.ModelProto:
+    """Attention at a free number of places, each rotated by its own angles."""
+    net = Net(1, "T", 64)  # type: ignore[arg-type]
+    rng = np.random.default_rng(0)
+
+    def layer(x: str, name: str) -> str:
+        weight = net.const((rng.standard_normal((64, 64)) / 8).astype(np.float32))
+        return net.add("Add", net.add("MatMul", x, weight, name=name), net.const(np.ones(64, np.float32)))
+
+    def turned(x: str) -> str:
+        net.add("Split", x, net.const(np.array([8, 8])), outputs=2, name=f"{x}_split", axis=3)
+        other = net.add("Concat", net.add("Neg", f"{x}_split_1"), f"{x}_split_0", axis=3)
+        return net.add("Add", net.add("Mul", x, cos), net.add("Mul", other, sin))
+
+    size = net.add("Gather", net.add("Shape", "x"), net.const(np.array(1)))
+    places = net.add("Range", net.const(np.array(0)), size, net.const(np.array(1)))
+    places = net.add("Unsqueeze", net.add("Cast", places, to=1), net.const(np.array([1])))
+    turns = net.const((0.1 ** np.arange(8)).astype(np.float32)[None])
+    angle = net.add("MatMul", places, turns)
+    angle = net.add("Concat", angle, angle, axis=1)
+    cos, sin = net.add("Cos", angle), net.add("Sin", angle)
+    heads = net.const(np.array([0, -1, 4, 16]))
+    q, k, v = (
+        net.add("Transpose", net.add("Reshape", layer("x", name), heads), perm=[0, 2, 1, 3]) for name in "qkv"
+    )
+    keys = net.add("Transpose", turned(k), perm=[0, 1, 3, 2])
+    weights = net.add("Softmax", net.add("MatMul", turned(q), keys), axis=-1)
+    out = net.add("Transpose", net.add("MatMul", weights, v), perm=[0, 2, 1, 3])
+    return net.model(layer(net.add("Reshape", out, net.const(np.array([0, -1, 64]))), "o"))
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+def test_the_real_compiler_has_one_layer_of_an_attention_in_float() -> None:
+    """It refuses three int8 layers of one input whose biases are float16, and says so of an Add."""
+    rng = np.random.default_rng(0)
+    data = [{"x": rng.standard_normal((1, 48, 64), np.float32)} for _ in range(8)]
+    report = onnxq.quantize(rotary(), data, method="minmax", repair="none", prove="never").report
+    assert report.engine.status == "compiled"
+    assert "Myelin" in report.engine.regression.reason
+    assert [one.node for one in report.plan.kept_float if one.code == "does-not-compile"] == ["v"]
+    assert report.body.type == "fp16"
+    assert worth_of(report.verdict).ratio < 1

@@ -27,9 +27,8 @@ class BodyPlan:
         widens: whether that becomes float32, and with `io` its inputs and outputs too.
         layers: the layers that a plan gives one weight scale; None where no plan says.
         gained_db: what repair brought the outputs, dB: the body is not asked for all of it as well.
-        asked: the nodes that the user has stay float32, and in what words.
+        asked: the nodes that the user has stay float32, or NVIDIA's compiler, and in what words.
         decision: what stays float32; None: nothing is converted, or it is not decided yet.
-        refused: the nodes that NVIDIA's compiler does not take in half precision, and why.
         notes: what the user may not expect.
         plain: whether nothing is done, as it ended in a fault.
     """
@@ -45,7 +44,6 @@ class BodyPlan:
     gained_db: float = 0.0
     asked: Mapping[str, Reason] = field(default_factory=dict)
     decision: Decision | None = None
-    refused: Mapping[str, Reason] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     plain: bool = False
 
@@ -53,6 +51,13 @@ class BodyPlan:
     def unchanged(self) -> BodyType:
         """The type of a body that is not changed: that of the model, where it has half precision itself."""
         return "own" if self.half and not self.widens else "fp32"
+
+    def leaving(self, nodes: Mapping[str, Reason]) -> BodyPlan:
+        """The same, where further nodes stay float32, each with its reason."""
+        decision = self.decision
+        if decision is not None:
+            decision = replace(decision, stays={**decision.stays, **nodes})
+        return replace(self, asked={**self.asked, **nodes}, decision=decision)
 
     def noting(self, *notes: str) -> BodyPlan:
         """The same, with more to be said, each once."""
