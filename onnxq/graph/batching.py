@@ -28,8 +28,8 @@ _TIMES = 101
 _FEW = 1024
 """Elements of what is computed of sizes."""
 
-_RECURRENT = ("GRU", "LSTM", "RNN")
-_LENGTHS, _STATES = 4, (5, 6)  # inputs of these
+RECURRENT = ("GRU", "LSTM", "RNN")
+_LENGTHS, STATES = 4, (5, 6)  # inputs of these
 
 
 class NotBatched(Exception):
@@ -393,7 +393,7 @@ class Batching:
         data, axis = self._of(node.node.inputs[0]), 0 if node.attr("layout", 0) else 1
         if data.axis != axis:
             raise NotBatched(node, noted("not-batched.along"))
-        for index in (_LENGTHS, *_STATES):
+        for index in (_LENGTHS, *STATES):
             tensor = node.node.inputs[index] if len(node.node.inputs) > index else None
             if tensor is not None and tensor.name and not self._of(tensor).varies:
                 made = self._repeated(node, tensor, 0 if index == _LENGTHS else axis, broadcasts=False)
@@ -516,7 +516,7 @@ class Batching:
 
 
 _FIRST: Mapping[str, Callable[[Batching, Node], None]] = {
-    **dict.fromkeys(_RECURRENT, Batching._recurrent),
+    **dict.fromkeys(RECURRENT, Batching._recurrent),
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze"), Batching._reshape),
     "Gather": Batching._gather,
 }
