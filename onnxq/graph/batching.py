@@ -409,10 +409,13 @@ class Batching:
                     if made is not None:
                         wiring.replace_input(node.node, index, made)
 
-    def _reshape(self, node: Node) -> None:
-        """A Reshape, Flatten or Squeeze: where the batch is in what it gives, and that it says so."""
+    def _reshape(self, node: Node, out: Shape | None = None) -> None:
+        """A Reshape, Flatten or Squeeze: where the batch is in what it gives, and that it says so.
+
+        `out`: what it gives, where that is no more what it reads.
+        """
         growing = self._growing(node)
-        ((one, many, _),) = self._at(node)
+        one, many, _ = (out, None, None) if out is not None else self._at(node)[0]
         if not growing or one is None:
             return
         data, axis = growing[0]
@@ -504,15 +507,27 @@ class Batching:
             wiring.replace_input(node.node, 2, self._model.new_constant(f"{node.name}_batch", values))
 
     def _gather(self, node: Node) -> None:
-        """A Gather of the only sample: that of each."""
+        """A Gather of what is of one sample: of each sample."""
         known = node.operands(2)[1]
         index = None if known is None else known.constant
-        for seen, axis in self._growing(node)[:1]:
-            if axis != node.attr("axis", 0) % len(seen.one or ()) or seen is not self._of(node.node.inputs[0]):
+        for data, axis in self._growing(node)[:1]:
+            tensor = node.node.inputs[0]
+            if axis != node.attr("axis", 0) % len(data.one or ()) or data is not self._of(tensor):
                 return
-            if index is None or index.any() or index.size > 1 or (seen.one or ())[axis] != 1:
+            ((out, _, _),) = self._at(node)
+            inner = int((data.one or ())[axis] or 0) // (self._size * data.outer)
+            declared, one = wiring.tensor_shape(tensor) or (), [int(dim or 0) for dim in data.one or ()]
+            if (
+                index is None or out is None or data.outer > 1 or self._size > 1
+                or index.min(initial=0) < -inner or index.max(initial=0) >= inner
+                or not is_static(declared[:axis] + declared[axis + 1 :])
+            ):  # fmt: skip
                 raise NotBatched(node, noted("not-batched.along"))
-            self._reshape(node)
+            sizes = self._numbers(node, [*one[:axis], -1, inner, *one[axis + 1 :]])
+            apart = self._add("Reshape", [tensor, sizes], node)
+            taken = self._add("Gather", [apart, node.node.inputs[1]], node, axis=axis + 1)
+            wiring.replace_input(node.node, 0, taken)
+            self._reshape(node, out)
 
 
 _FIRST: Mapping[str, Callable[[Batching, Node], None]] = {

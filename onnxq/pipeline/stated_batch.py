@@ -15,7 +15,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.names import free_name
 from onnxq.graph.types import Shape
 from onnxq.options.settings import Batch
-from onnxq.rewrite.changes import Change
+from onnxq.rewrite.changes import DYNAMIC_BATCH, Change
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.whole import Differs, WholeModel
 
@@ -106,7 +106,7 @@ def stated_batch(
             continue
         proof = Proof(said.verdict, len(sizes), len(sizes), said.max_abs)
         told = noted("dynamic-batch", size=size, sizes=", ".join(map(str, sizes)))
-        return way, model, Change("dynamic_batch", "upgrade", told, (), tuple(nodes), proof)
+        return way, model, Change(DYNAMIC_BATCH, "upgrade", told, (), tuple(nodes), proof)
     raise UserError(
         noted("dynamic-batch.not", size=size, why=str(failed)), hint=_HINT
     ) from failed
