@@ -119,6 +119,7 @@ class Batching:
         self._first = next(t for t in model.graph.inputs if t.name == name)
         self._size = int(shapes[name][axes[name]] or 0)
         self._seen: dict[int, _Seen] = {}
+        self._outer: dict[int, int] = {}  # of what Reshapes give
         self._new: list[Any] = []
         self._batches: dict[int, Any] = {}
         self.changed: list[str] = []
@@ -204,7 +205,9 @@ class Batching:
 
     def _at(self, node: Node) -> list[tuple[Shape | None, Shape | None, tuple[np.ndarray, np.ndarray] | None]]:
         """What a node gives at the two batches."""
-        one, many = self._given(node, 0), self._given(node, 1)
+        one = self._given(node, 0)
+        varies = any(self._of(tensor).varies for tensor in node.node.inputs if tensor.name)
+        many = self._given(node, 1) if varies else one
         return [
             (a, b, (v, w) if v is not None and w is not None else None)
             for (a, v), (b, w) in zip(one, many, strict=True)
@@ -277,7 +280,7 @@ class Batching:
             seen = _Seen(one, many, values)
             size = None if seen.axis is None or one is None else one[seen.axis]
             outer = next((s.outer for s, axis in growing if s.one is not None and s.one[axis] == size), 1)
-            self._seen[id(tensor)] = replace(seen, outer=outer)
+            self._seen[id(tensor)] = replace(seen, outer=self._outer.get(id(tensor), outer))
         return True
 
     def _why(self, node: Node) -> str:
@@ -410,7 +413,7 @@ class Batching:
                         wiring.replace_input(node.node, index, made)
 
     def _reshape(self, node: Node, out: Shape | None = None) -> None:
-        """A Reshape, Flatten or Squeeze: where the batch is in what it gives, and that it says so.
+        """A Reshape, or what can be one: where the batch is in what it gives, and that it says so.
 
         `out`: what it gives, where that is no more what it reads.
         """
@@ -421,7 +424,7 @@ class Batching:
         data, axis = growing[0]
         assert data.one is not None
         places = self._places(data, axis, one)
-        is_written = node.op != "Reshape" or wiring.is_constant(node.node.inputs[1])
+        is_written = node.op != "Reshape" or not self._of(node.node.inputs[1]).varies
         now = _Seen(one, many).axis
         rows = next((rows for rows in places if not is_written and rows.axis == now), None)
         rows = rows or next(iter(places), None)
@@ -431,9 +434,13 @@ class Batching:
         if many != _times(one, place):
             self._give_shape(node, data.one, axis, one, place, times)
             self.changed.append(node.name)
-        if self._fits(node):
-            out = id(node.node.outputs[0])
-            self._seen[out] = replace(self._seen[out], outer=rows.outer)
+        self._outer[id(node.node.outputs[0])] = rows.outer
+
+    def _unsqueeze(self, node: Node) -> None:
+        """An Unsqueeze of what has the batch joined with a neighbour."""
+        for data, axis in self._growing(node)[:1]:
+            if data.one is not None and data.one[axis] != self._size:
+                self._reshape(node)
 
     def _places(self, data: _Seen, axis: int, out: Shape) -> list[Rows]:
         """Where the batch may be in what a Reshape gives, the likeliest first."""
@@ -534,6 +541,7 @@ _FIRST: Mapping[str, Callable[[Batching, Node], None]] = {
     **dict.fromkeys(RECURRENT, Batching._recurrent),
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze"), Batching._reshape),
     "Gather": Batching._gather,
+    "Unsqueeze": Batching._unsqueeze,
 }
 _REPAIRS: Mapping[str, Callable[[Batching, Node], None]] = {
     "Concat": Batching._concat,

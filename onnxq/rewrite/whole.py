@@ -253,21 +253,22 @@ class WholeModel:
     def _first_apart(
         self, model: Model, rows: Mapping[str, Rows], feeds: Mapping[str, np.ndarray], samples: int
     ) -> str:
-        """The first node whose values for the first sample depend on the others; "" where none is found."""
+        """The first node whose values for the last sample depend on the others; "" where none is found."""
         proto = model.to_proto()
         known = {info.name for info in proto.graph.output}
         order = [(node, name) for node in proto.graph.node for name in node.output if name in rows]
         for name in {name for _, name in order} - known:
             proto.graph.output.add(name=name)
-        alone = {n: rows[n].of(a, slice(1)) if n in rows else a for n, a in feeds.items()}
+        last = slice(samples - 1, samples)
+        alone = {n: rows[n].of(a, last) if n in rows else a for n, a in feeds.items()}
         try:
             session = ort.load(proto, optimize=False, data_dir=self._data_dir)
             one, all_of = (dict(zip(session.outputs, session.run(f), strict=True)) for f in (alone, feeds))
         except (ort.RunError, ort.OverBudget):
             return ""
         for node, name in order:
-            if not np.allclose(rows[name].of(all_of[name], slice(1)), one[name], 1e-3, 1e-4, equal_nan=True):
-                return noted("dynamic-batch.apart.node", node=node.name, op=node.op_type, samples=samples)
+            if not np.allclose(rows[name].of(all_of[name], last), one[name], 1e-3, 1e-4, equal_nan=True):
+                return noted("dynamic-batch.alone", node=node.name, op=node.op_type, samples=samples)
         return ""
 
     @made_up()
