@@ -19,7 +19,7 @@ from onnxq.base.reason import noted
 from onnxq.graph import wiring
 from onnxq.graph.infer import node_types
 from onnxq.graph.model import Model
-from onnxq.graph.types import Dim, Shape, is_static
+from onnxq.graph.types import Dim, Shape, bind, is_static
 from onnxq.graph.view import Node
 
 _TIMES = 101
@@ -535,6 +535,30 @@ class Batching:
             taken = self._add("Gather", [apart, node.node.inputs[1]], node, axis=axis + 1)
             wiring.replace_input(node.node, 0, taken)
             self._reshape(node, out)
+
+
+def can_be_dynamic(
+    model: Model, symbol: str, size: int, runtime: Callable[[onnx.ModelProto], list[np.ndarray] | None]
+) -> bool:
+    """Whether a dimension that all inputs begin with, and that has one size baked in, can be made dynamic.
+
+    Args:
+        model: the model, whose inputs have no other dimension that is dynamic.
+        symbol: what it is called.
+        size: at which the model runs.
+        runtime: what computes sizes.
+    """
+    shapes = {one.name: bind(one.shape, {symbol: size}) for one in model.inputs}
+    axes = {one.name: 0 for one in model.inputs if one.shape and one.shape[0] == symbol}
+    if not axes or not all(is_static(shape) for shape in shapes.values()):
+        return False
+    copy = Model(model.to_proto(), None, model.data_dir)
+    copy.runtime = runtime
+    try:
+        Batching(copy, axes, {name: shape or () for name, shape in shapes.items()}).run(symbol)
+    except NotBatched:
+        return False
+    return True
 
 
 _FIRST: Mapping[str, Callable[[Batching, Node], None]] = {

@@ -11,9 +11,11 @@ from onnxq.checks.answers import RuntimeAnswer, TargetAnswer
 from onnxq.checks.api import AT_NODE
 from onnxq.formats import INT8
 from onnxq.graph.baked import baked_sizes
+from onnxq.graph.batching import can_be_dynamic
 from onnxq.graph.features import needs
 from onnxq.graph.types import shape_text
 from onnxq.rewrite.changes import Change
+from onnxq.run import ort
 from onnxq.run.trt import Engine, node_of, plain
 from onnxq.targets import load_target
 
@@ -81,8 +83,9 @@ def later_release(subject: Subject) -> Iterator[Fact]:
 def baked_size(subject: Subject) -> Iterator[Fact]:
     """Of each such dimension the first node that runs at one size of it alone."""
     for baked in baked_sizes(subject.model):
+        is_batch = can_be_dynamic(subject.model, baked.symbol, baked.size, ort.evaluate)
         yield Fact(
-            "baked-size", (baked.node.name, baked.node.op),
+            "baked-size.batch" if is_batch else "baked-size", (baked.node.name, baked.node.op),
             {
                 "reason": str(baked), "symbol": baked.symbol,
                 "assumed": shlex.quote(f"{baked.symbol}={baked.size}"),
