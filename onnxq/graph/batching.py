@@ -180,9 +180,9 @@ class Batching:
     def _follow(self, node: Node) -> None:
         read = [tensor for tensor in wiring.reads(node.node) if tensor.name]
         if not any(self._of(tensor).varies for tensor in read):
-            for tensor, (one, _, values) in zip(node.node.outputs, self._at(node), strict=True):
-                shape = one if is_static(one) else wiring.tensor_shape(tensor)
-                self._seen[id(tensor)] = _Seen(shape, shape, values)
+            for tensor, made in zip(node.node.outputs, self._at(node), strict=True):
+                shape = made.one if is_static(made.one) else wiring.tensor_shape(tensor)
+                self._seen[id(tensor)] = _Seen(shape, shape, made.values)
             return
         if node.has_body:
             raise NotBatched(node, noted("not-batched.body"))
@@ -203,13 +203,13 @@ class Batching:
         seen = [self._of(tensor) for tensor in node.node.inputs if tensor.name]
         return [(one, one.axis) for one in seen if one.axis is not None]
 
-    def _at(self, node: Node) -> list[tuple[Shape | None, Shape | None, tuple[np.ndarray, np.ndarray] | None]]:
+    def _at(self, node: Node) -> list[_Seen]:
         """What a node gives at the two batches."""
         one = self._given(node, 0)
         varies = any(self._of(tensor).varies for tensor in node.node.inputs if tensor.name)
         many = self._given(node, 1) if varies else one
         return [
-            (a, b, (v, w) if v is not None and w is not None else None)
+            _Seen(a, b, (v, w) if v is not None and w is not None else None)
             for (a, v), (b, w) in zip(one, many, strict=True)
         ]
 
@@ -262,23 +262,19 @@ class Batching:
         for name in proto.output:
             graph.output.add(name=name)
         imports = [onnx.helper.make_opsetid(*entry) for entry in self._model.versions.items()]
-        model = onnx.ModelProto(
-            ir_version=self._model.envelope.ir_version, graph=graph, opset_import=imports
-        )
+        model = onnx.ModelProto(ir_version=self._model.envelope.ir_version, graph=graph, opset_import=imports)
         made = self._model.runtime(model)
         return None if made is None or not all(isinstance(one, np.ndarray) for one in made) else made
 
     def _fits(self, node: Node) -> bool:
         """Whether a node runs at the larger batch, and gives as much more; notes what it gives."""
         growing, found = self._growing(node), self._at(node)
-        for tensor, (one, many, values) in zip(node.node.outputs, found, strict=True):
-            seen = _Seen(one, many, values)
-            is_same = one == many and (not growing or node.op in ("Shape", "Size"))
-            if tensor.name and (one is None or many is None or (seen.axis is None and not is_same)):
+        for tensor, seen in zip(node.node.outputs, found, strict=True):
+            is_same = seen.one == seen.many and (not growing or node.op in ("Shape", "Size"))
+            if tensor.name and (seen.one is None or (seen.axis is None and not is_same)):
                 return False
-        for tensor, (one, many, values) in zip(node.node.outputs, found, strict=True):
-            seen = _Seen(one, many, values)
-            size = None if seen.axis is None or one is None else one[seen.axis]
+        for tensor, seen in zip(node.node.outputs, found, strict=True):
+            size = None if seen.axis is None or seen.one is None else seen.one[seen.axis]
             outer = next((s.outer for s, axis in growing if s.one is not None and s.one[axis] == size), 1)
             self._seen[id(tensor)] = replace(seen, outer=self._outer.get(id(tensor), outer))
         return True
@@ -286,12 +282,12 @@ class Batching:
     def _why(self, node: Node) -> str:
         """Why a node keeps its batch."""
         found = self._at(node)
-        if any(one is None for one, _, _ in found):
+        if any(made.one is None for made in found):
             return noted("not-batched.unknown")
-        if any(many is None for _, many, _ in found):
+        if any(made.many is None for made in found):
             shapes = [list(self._of(tensor).one or ()) for tensor in node.node.inputs if tensor.name]
             return noted("not-batched.operands", shapes=" and ".join(map(str, shapes)))
-        return noted("not-batched.lost", sizes=list(found[0][0] or ()))
+        return noted("not-batched.lost", sizes=list(found[0].one or ()))
 
     # -- the batch at run time -----------------------------------------------------------------
 
@@ -418,20 +414,20 @@ class Batching:
         `out`: what it gives, where that is no more what it reads.
         """
         growing = self._growing(node)
-        one, many, _ = (out, None, None) if out is not None else self._at(node)[0]
+        made = self._at(node)[0] if out is None else _Seen(out, None)
+        one = made.one
         if not growing or one is None:
             return
         data, axis = growing[0]
         assert data.one is not None
         places = self._places(data, axis, one)
         is_written = node.op != "Reshape" or not self._of(node.node.inputs[1]).varies
-        now = _Seen(one, many).axis
-        rows = next((rows for rows in places if not is_written and rows.axis == now), None)
+        rows = next((rows for rows in places if not is_written and rows.axis == made.axis), None)
         rows = rows or next(iter(places), None)
         if rows is None:
             raise NotBatched(node, noted("not-batched.reshape", sizes=list(one)))
         place, times = rows.axis, rows.outer * rows.inner
-        if many != _times(one, place):
+        if made.many != _times(one, place):
             self._give_shape(node, data.one, axis, one, place, times)
             self.changed.append(node.name)
         self._outer[id(node.node.outputs[0])] = rows.outer
@@ -492,16 +488,14 @@ class Batching:
         sizes = node.node.inputs[3] if len(node.node.inputs) > 3 else None
         for seen, axis in self._growing(node)[:1] if sizes is not None and sizes.name else ():
             times = int((seen.one or ())[axis] or 0) // self._size
-            wiring.replace_input(
-                node.node, 3, self._with_size(node, sizes, axis, self._batch(node, times))
-            )
+            wiring.replace_input(node.node, 3, self._with_size(node, sizes, axis, self._batch(node, times)))
 
     def _slice(self, node: Node) -> None:
         """A Slice that takes the whole batch: to the end."""
         if len(node.node.inputs) < 3:
             return
         _, _, ends, axes, _ = node.operands(5)
-        ((one, _, _),) = self._at(node)
+        one = self._at(node)[0].one
         for seen, axis in self._growing(node)[:1]:
             rank = len(seen.one or ())
             known = None if ends is None else ends.constant
@@ -521,7 +515,7 @@ class Batching:
             tensor = node.node.inputs[0]
             if axis != node.attr("axis", 0) % len(data.one or ()) or data is not self._of(tensor):
                 return
-            ((out, _, _),) = self._at(node)
+            out = self._at(node)[0].one
             inner = int((data.one or ())[axis] or 0) // (self._size * data.outer)
             declared, one = wiring.tensor_shape(tensor) or (), [int(dim or 0) for dim in data.one or ()]
             if (

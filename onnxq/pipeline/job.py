@@ -220,8 +220,8 @@ class Job:
         """
         made = None
         if self.inputs.batch:
-            whole = WholeModel(self.model, fixed, stated=True)
-            made = stated_batch(self._file, whole, self.input_specs(), self.inputs.batch)
+            was = WholeModel(self.model, fixed, stated=True)
+            made = stated_batch(self._file, was, self.input_specs(), self.inputs.batch)
         if made is None:
             return self
         batch, model, change = made

@@ -90,12 +90,12 @@ def stated_batch(
     taken = model.dim_symbols()
     symbol = next((dim for dim in firsts.values() if isinstance(dim, str)), None) or free_name("batch", taken)
     axes = {name: _axis(model, name) for name in firsts if feeds[name].shape[_axis(model, name)] == size}
-    found = StatedBatch(axes, {name: array.shape for name, array in feeds.items()}, symbol)
+    shapes = {name: array.shape for name, array in feeds.items()}
     largest = max(high for _, _, high in (batch.values() if isinstance(batch, Mapping) else [batch]))
     sizes = sorted({size, *_SIZES, *([largest] if largest <= _MOST else [])})
     failed: NotBatched | Differs | None = None
     for inner in (True, False):
-        way = StatedBatch(found.axes, found.shapes, symbol, inner)
+        way = StatedBatch(axes, shapes, symbol, inner)
         try:
             nodes, rows = way.write(model)
             if not nodes and is_named:
@@ -107,9 +107,7 @@ def stated_batch(
         proof = Proof(said.verdict, len(sizes), len(sizes), said.max_abs)
         told = noted("dynamic-batch", size=size, sizes=", ".join(map(str, sizes)))
         return way, model, Change(DYNAMIC_BATCH, "upgrade", told, (), tuple(nodes), proof)
-    raise UserError(
-        noted("dynamic-batch.not", size=size, why=str(failed)), hint=_HINT
-    ) from failed
+    raise UserError(noted("dynamic-batch.not", size=size, why=str(failed)), hint=_HINT) from failed
 
 
 _HINT = "export the model with a dynamic batch, or leave --batch out"

@@ -27,7 +27,7 @@ from onnxq.judge.sqnr import sqnr_db
 from onnxq.rewrite.changes import ProofVerdict
 from onnxq.rewrite.proof import Proof
 from onnxq.run import ort
-from onnxq.run.budget import made_up, too_large
+from onnxq.run.budget import OverBudget, made_up, too_large
 
 # Sizes tried for dynamic dimensions other than the first, which is tried as 2 and 1.
 _SIZES = (64, 224, 32, 128, 16, 8, 300, 2, 1)
@@ -206,7 +206,12 @@ class WholeModel:
 
     @made_up()
     def compare_stacked(
-        self, model: Model, rows: Mapping[str, Rows], size: int, sizes: Sequence[int], assumed: Mapping[str, int]
+        self,
+        model: Model,
+        rows: Mapping[str, Rows],
+        size: int,
+        sizes: Sequence[int],
+        assumed: Mapping[str, int],
     ) -> WholeProof:
         """Compares a model whose batch was made dynamic with runs of the original, stacked.
 
@@ -264,7 +269,7 @@ class WholeModel:
         try:
             session = ort.load(proto, optimize=False, data_dir=self._data_dir)
             one, all_of = (dict(zip(session.outputs, session.run(f), strict=True)) for f in (alone, feeds))
-        except (ort.RunError, ort.OverBudget):
+        except (ort.RunError, OverBudget):
             return ""
         for node, name in order:
             if not np.allclose(rows[name].of(all_of[name], last), one[name], 1e-3, 1e-4, equal_nan=True):

@@ -1,4 +1,4 @@
-"""A batch that is written into a model is dynamic once the user states one, or the node is named that keeps it."""
+"""A batch that is written into a model becomes dynamic once one is stated, or the node is named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from onnxq.run import ort
 HEAD = '<ir_version: 8, opset_import: ["" : %d]> net '
 OF_ONE = {
     "reshape": "(float[1, 4, 4] x) => (float[1, 16] y) <int64[2] s = {1, 16}> { y = Reshape (x, s) }",
-    "open behind": "(float[1, 4, 6] x) => (float[1, 8, 3] y) <int64[3] s = {1, -1, 3}> { y = Reshape (x, s) }",
+    "open behind": "(float[1, 4, 6] x) => (float[1, 8, 3] y) "
+    "<int64[3] s = {1, -1, 3}> { y = Reshape (x, s) }",
     "flat": "(float[1, 4, 6] x) => (float[1, 24] y) <int64[2] s = {1, -1}> { y = Reshape (x, s) }",
     "named": "(float[N, 4, 4] x) => (float[N, 16] y) <int64[2] s = {1, 16}> { y = Reshape (x, s) }",
     "of sizes": "(float[1, 4, T] x) => (float[1, B] y) <int64[1] one = {1}, int64[1] all = {-1}> "
@@ -29,8 +30,9 @@ OF_ONE = {
     "d = Softmax <axis = 1> (c)  e = Transpose <perm = [1, 0, 2]> (d)  f = Reshape (e, r) "
     "y = Transpose <perm = [1, 0, 2]> (f) }",
     "rows of all": "(float[1, 6, 8] x, float[8, 8] w) => (float[1, 6, 8] y) "
-    "<int64[2] s = {6, 8}, int64[3] r = {6, 1, 8}> { a = Transpose <perm = [1, 0, 2]> (x)  b = Reshape (a, s) "
-    "c = Gemm (b, w)  d = Reshape (c, r)  y = Transpose <perm = [1, 0, 2]> (d) }",
+    "<int64[2] s = {6, 8}, int64[3] r = {6, 1, 8}> "
+    "{ a = Transpose <perm = [1, 0, 2]> (x)  b = Reshape (a, s)  c = Gemm (b, w) "
+    "d = Reshape (c, r)  y = Transpose <perm = [1, 0, 2]> (d) }",
     "token": "(float[1, 4, 4] x) => (float[1, 5, 4] y) <float[1, 1, 4] c = {1., 2., 3., 4.}> "
     "{ y = Concat <axis = 1> (c, x) }",
     "expanded token": "(float[1, 4, 4] x) => (float[1, 5, 4] y) "
@@ -44,13 +46,15 @@ OF_ONE = {
     "{ y = Resize (x, , , s) }",
     "grid": "(float[1, 1, 2, 2] x) => (float[1, 1, 1, 2] y) <float[1, 1, 2, 2] g = {0., 0.5, -1., 1.}> "
     "{ y = GridSample (x, g) }",
-    "picked": "(float[1, 4] x) => (float[1, 2] y) <int64[1, 2] i = {3, 1}> { y = GatherElements <axis = 1> (x, i) }",
+    "picked": "(float[1, 4] x) => (float[1, 2] y) <int64[1, 2] i = {3, 1}> "
+    "{ y = GatherElements <axis = 1> (x, i) }",
     "states": "(float[1, 5, 2] x, float[1, 8, 2] w, float[1, 8, 2] r) => (float[1, 5, 2] y) "
     "<float[1, 1, 2] h = {0.5, -1.}, int64[1] o = {1}> { t = Transpose <perm = [1, 0, 2]> (x) "
     "a = LSTM <hidden_size = 2> (t, w, r, , , h, h)  b = Squeeze (a, o) "
     "y = Transpose <perm = [1, 0, 2]> (b) }",
-    "held state": "(float[1, 5, 2] x, float[1, 1, 2] h, float[1, 2, 2] w, float[1, 2, 2] r) => (float[1, 1, 2] y) "
-    "{ t = Transpose <perm = [1, 0, 2]> (x)  q, y = RNN <hidden_size = 2> (t, w, r, , , h) }",
+    "held state": "(float[1, 5, 2] x, float[1, 1, 2] h, float[1, 2, 2] w, float[1, 2, 2] r) "
+    "=> (float[1, 1, 2] y) { t = Transpose <perm = [1, 0, 2]> (x) "
+    "q, y = RNN <hidden_size = 2> (t, w, r, , , h) }",
 }  # fmt: skip
 OF_FOUR = {
     "rows alike": "(float[4, 2] x) => (float[4, 2] y) <float[4, 2] c = {1., 2., 1., 2., 1., 2., 1., 2.}> "
