@@ -29,7 +29,7 @@ _FEW = 1024
 """Elements of what is computed of sizes."""
 
 RECURRENT = ("GRU", "LSTM", "RNN")
-_LENGTHS, STATES = 4, (5, 6)  # inputs of these
+_LENGTHS, STATES = 4, slice(5, 7)  # inputs of these
 
 
 class NotBatched(Exception):
@@ -47,7 +47,7 @@ class NotBatched(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class BatchPlace:
     """Where the samples of a batch are in a tensor.
 
     Attributes:
@@ -124,7 +124,7 @@ class Batching:
         self._batches: dict[int, Any] = {}
         self.changed: list[str] = []
 
-    def run(self, symbol: str) -> dict[str, Rows]:
+    def run(self, symbol: str) -> dict[str, BatchPlace]:
         """Edits the model.
 
         Args:
@@ -147,7 +147,7 @@ class Batching:
         model.sort()
         return self._named(symbol)
 
-    def _named(self, symbol: str) -> dict[str, Rows]:
+    def _named(self, symbol: str) -> dict[str, BatchPlace]:
         """Writes the shapes of what holds the batch."""
         rows = {}
         produced = (tensor for node in self._model.graph.nodes for tensor in node.outputs)
@@ -157,7 +157,7 @@ class Batching:
             if seen is None or seen.one is None or axis is None:
                 continue
             inner = int(seen.one[axis] or 0) // (self._size * seen.outer)
-            rows[tensor.name] = Rows(axis, seen.outer, inner)
+            rows[tensor.name] = BatchPlace(axis, seen.outer, inner)
             dims: list[Dim] = list(wiring.tensor_shape(tensor) or seen.one)
             dims[axis] = symbol if seen.outer == inner == 1 else None
             tensor.shape = tuple(dims)
@@ -392,9 +392,8 @@ class Batching:
         data, axis = self._of(node.node.inputs[0]), 0 if node.attr("layout", 0) else 1
         if data.axis != axis:
             raise NotBatched(node, noted("not-batched.along"))
-        for index in (_LENGTHS, *STATES):
-            tensor = node.node.inputs[index] if len(node.node.inputs) > index else None
-            if tensor is not None and tensor.name and not self._of(tensor).varies:
+        for index, tensor in enumerate(node.node.inputs[_LENGTHS : STATES.stop], _LENGTHS):
+            if tensor.name and not self._of(tensor).varies:
                 made = self._repeated(node, tensor, 0 if index == _LENGTHS else axis, broadcasts=False)
                 if made is not None:
                     wiring.replace_input(node.node, index, made)
@@ -438,7 +437,7 @@ class Batching:
             if data.one is not None and data.one[axis] != self._size:
                 self._reshape(node)
 
-    def _places(self, data: _Seen, axis: int, out: Shape) -> list[Rows]:
+    def _places(self, data: _Seen, axis: int, out: Shape) -> list[BatchPlace]:
         """Where the batch may be in what a Reshape gives, the likeliest first."""
         assert data.one is not None
         before = math.prod(int(dim or 0) for dim in data.one[:axis]) * data.outer
@@ -447,9 +446,9 @@ class Batching:
             outer, rest = divmod(before, math.prod(int(one or 0) for one in out[:place]) or 1)
             inner, more = divmod(int(dim or 0), (outer or 1) * self._size)
             if outer and inner and not (rest or more):
-                found.append(Rows(place, outer, inner))
+                found.append(BatchPlace(place, outer, inner))
 
-        def unlikely(rows: Rows) -> tuple[bool, bool, bool]:
+        def unlikely(rows: BatchPlace) -> tuple[bool, bool, bool]:
             is_alone = rows.outer == rows.inner == 1
             is_last = rows.axis == len(out) - 1 and rows.axis > 0
             return not is_alone, is_last and not is_alone, (rows.outer > 1) == self._inner and not is_alone

@@ -10,7 +10,7 @@ from onnxq.base.reason import noted
 from onnxq.data.layout import deployed_batch
 from onnxq.data.samples import InputSpec
 from onnxq.graph.baked import baked_sizes
-from onnxq.graph.batching import RECURRENT, STATES, Batching, NotBatched, Rows
+from onnxq.graph.batching import RECURRENT, STATES, Batching, BatchPlace, NotBatched
 from onnxq.graph.model import Model
 from onnxq.graph.names import free_name
 from onnxq.graph.types import Shape
@@ -40,7 +40,7 @@ class StatedBatch:
     symbol: str
     inner: bool = True
 
-    def write(self, model: Model) -> tuple[list[str], dict[str, Rows]]:
+    def write(self, model: Model) -> tuple[list[str], dict[str, BatchPlace]]:
         """Makes it dynamic in the model; returns the nodes that had it, and where tensors have it.
 
         Raises:
@@ -115,11 +115,6 @@ _HINT = "export the model with a dynamic batch, or leave --batch out"
 
 def _axis(model: Model, name: str) -> int:
     """The axis of an input that is the batch: of the first states of a recurrent layer the second."""
-    tensor = next(t for t in model.graph.inputs if t.name == name)
-    is_state = any(
-        node.op in RECURRENT and node.inputs[index] is tensor
-        for node in tensor.outputs
-        for index in STATES
-        if index < len(node.inputs)
-    )
-    return int(is_state)
+    tensor = next(one for one in model.inputs if one.name == name)
+    states = [state for node in tensor.users if node.op in RECURRENT for state in node.operands(7)[STATES]]
+    return int(tensor in states)

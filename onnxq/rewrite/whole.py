@@ -14,7 +14,7 @@ import onnx
 
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import noted
-from onnxq.graph.batching import Rows
+from onnxq.graph.batching import BatchPlace
 from onnxq.graph.deciders import deciding_inputs
 from onnxq.graph.inlining import inlining
 from onnxq.graph.load import graphs
@@ -208,7 +208,7 @@ class WholeModel:
     def compare_stacked(
         self,
         model: Model,
-        rows: Mapping[str, Rows],
+        rows: Mapping[str, BatchPlace],
         size: int,
         sizes: Sequence[int],
         assumed: Mapping[str, int],
@@ -256,7 +256,7 @@ class WholeModel:
         return max(verdicts, key=lambda one: (one.verdict == "close", one.max_abs))
 
     def _first_apart(
-        self, model: Model, rows: Mapping[str, Rows], feeds: Mapping[str, np.ndarray], samples: int
+        self, model: Model, rows: Mapping[str, BatchPlace], feeds: Mapping[str, np.ndarray], samples: int
     ) -> str:
         """The first node whose values for the last sample depend on the others; "" where none is found."""
         proto = model.to_proto()

@@ -102,7 +102,9 @@ def size_step(subject: Subject) -> Iterator[Fact]:
     model = subject.model
     dims = {one.name: one.shape for one in model.inputs if one.shape is not None}
     firsts = [str(shape[0]) for shape in dims.values() if shape]
-    is_open = any(not isinstance(dim, int) and str(dim) not in firsts for shape in dims.values() for dim in shape)
+    is_open = any(
+        not isinstance(dim, int) and str(dim) not in firsts for shape in dims.values() for dim in shape
+    )
     fed = WholeModel(model).made_up(1) if is_open and weight_bytes(model.source) < LARGE else []
     for feeds in fed:
         session = ort.load(model.source, optimize=False, data_dir=model.data_dir)
