@@ -13,7 +13,7 @@ from onnxq.run.budget import OverBudget, RunError
 from onnxq.run.deployment import Dims
 from onnxq.run.in_parts import Runs
 
-_MORE = (1, 2, 4, 8, 16, 32)
+_MORE = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 32)
 _SECONDS = 10.0
 """What is added to a size; and after which time a run is given up."""
 
