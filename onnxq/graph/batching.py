@@ -103,18 +103,15 @@ class _Seen:
 class Batching:
     """Gives the nodes of a model's main graph the batch at run time."""
 
-    def __init__(
-        self, model: Model, axes: Mapping[str, int], shapes: Mapping[str, Shape], *, inner: bool = True
-    ) -> None:
+    def __init__(self, model: Model, axes: Mapping[str, int], shapes: Mapping[str, Shape]) -> None:
         """Takes a model, which `run` edits.
 
         Args:
             model: it; its `runtime` computes sizes.
             axes: of the inputs that have a batch the axis that it is.
             shapes: of all inputs, at the batch that is written in.
-            inner: whether a Reshape that joins the batch with a neighbour joins it with what follows.
         """
-        self._model, self._axes, self._shapes, self._inner = model, axes, shapes, inner
+        self._model, self._axes, self._shapes = model, axes, shapes
         name = next(iter(axes))
         self._first = next(t for t in model.graph.inputs if t.name == name)
         self._size = int(shapes[name][axes[name]] or 0)
@@ -338,10 +335,8 @@ class Batching:
         whole = [part for part in (parts[0], middle, parts[1]) if part is not None]
         return self._add("Concat", whole, near, axis=0)
 
-    def _repeated(self, near: Node, tensor: Any, axis: int, *, broadcasts: bool) -> Any | None:
+    def _repeated(self, near: Node, tensor: Any, axis: int) -> Any | None:
         """A tensor that is the same for every sample, with the batch along an axis; None: it is not.
-
-        `broadcasts`: whether one row does.
 
         Raises:
             NotBatched: it has other values for each sample.
@@ -361,31 +356,24 @@ class Batching:
                 tensor = self._model.new_constant(f"{tensor.name}_row", parts[0])
             else:
                 tensor = self._add("Gather", [tensor, self._numbers(near, range(inner))], near, axis=axis)
-        if broadcasts and inner == 1 and self._size > 1:
-            return tensor
         ones = self._numbers(near, [1] * len(seen.one))
         sizes = self._with_size(near, ones, axis, self._batch(near))
         return self._add("Expand" if inner == 1 else "Tile", [tensor, sizes], near)
 
     # -- repairs -------------------------------------------------------------------------------
 
-    def _repeat_others(self, node: Node, right: bool = True) -> None:
+    def _repeat_others(self, node: Node) -> None:
         """Gives operands that are the same for every sample a batch where those beside them have it."""
-        (one, axis), *_ = self._growing(node) or [(_Seen(None, None), 0)]
-        if one.one is None or one.outer > 1:
-            return
-        for index, tensor in enumerate(node.node.inputs):
-            rank = len(self._of(tensor).one or ()) if tensor.name else 0
-            place = rank - (len(one.one) - axis) if right else axis
-            if not 0 <= place < rank or (self._of(tensor).one or ())[place] != one.one[axis]:
-                continue
-            made = self._repeated(node, tensor, place, broadcasts=right)
-            if made is not None:
-                wiring.replace_input(node.node, index, made)
-                if self._fits(node):
-                    return
-        if right:
-            self._repeat_others(node, right=False)
+        for one, axis in self._growing(node)[:1]:
+            shape = one.one or ()
+            for index, tensor in enumerate(node.node.inputs):
+                rank = len(self._of(tensor).one or ()) if tensor.name else 0
+                place = rank - (len(shape) - axis)
+                if one.outer > 1 or place < 0 or (self._of(tensor).one or ())[place] != shape[axis]:
+                    continue
+                made = self._repeated(node, tensor, place)
+                if made is not None:
+                    wiring.replace_input(node.node, index, made)
 
     def _recurrent(self, node: Node) -> None:
         """The first states, and the lengths."""
@@ -394,18 +382,10 @@ class Batching:
             raise NotBatched(node, noted("not-batched.along"))
         for index, tensor in enumerate(node.node.inputs[_LENGTHS : STATES.stop], _LENGTHS):
             if tensor.name and not self._of(tensor).varies:
-                made = self._repeated(node, tensor, 0 if index == _LENGTHS else axis, broadcasts=False)
+                made = self._repeated(node, tensor, 0 if index == _LENGTHS else axis)
                 if made is not None:
                     wiring.replace_input(node.node, index, made)
                     self.changed.append(node.name)
-
-    def _concat(self, node: Node) -> None:
-        for index, tensor in enumerate(node.node.inputs):
-            if not self._of(tensor).varies:
-                for _, axis in self._growing(node)[:1]:
-                    made = self._repeated(node, tensor, axis, broadcasts=False)
-                    if made is not None:
-                        wiring.replace_input(node.node, index, made)
 
     def _reshape(self, node: Node, out: Shape | None = None) -> None:
         """A Reshape, or what can be one: where the batch is in what it gives, and that it says so.
@@ -442,16 +422,15 @@ class Batching:
         assert data.one is not None
         before = math.prod(int(dim or 0) for dim in data.one[:axis]) * data.outer
         found = []
-        for place, dim in enumerate(out):
-            outer, rest = divmod(before, math.prod(int(one or 0) for one in out[:place]) or 1)
+        for at, dim in enumerate(out):
+            outer, rest = divmod(before, math.prod(int(one or 0) for one in out[:at]) or 1)
             inner, more = divmod(int(dim or 0), (outer or 1) * self._size)
             if outer and inner and not (rest or more):
-                found.append(BatchPlace(place, outer, inner))
+                found.append(BatchPlace(at, outer, inner))
 
-        def unlikely(rows: BatchPlace) -> tuple[bool, bool, bool]:
-            is_alone = rows.outer == rows.inner == 1
-            is_last = rows.axis == len(out) - 1 and rows.axis > 0
-            return not is_alone, is_last and not is_alone, (rows.outer > 1) == self._inner and not is_alone
+        def unlikely(place: BatchPlace) -> tuple[bool, bool]:
+            is_last = place.axis == len(out) - 1 > 0  # which mostly holds features
+            return is_last and place.outer * place.inner > 1, place.outer > 1
 
         return sorted(found, key=unlikely)
 
@@ -561,7 +540,6 @@ _FIRST: Mapping[str, Callable[[Batching, Node], None]] = {
     "Unsqueeze": Batching._unsqueeze,
 }
 _REPAIRS: Mapping[str, Callable[[Batching, Node], None]] = {
-    "Concat": Batching._concat,
     "Expand": Batching._expand,
     "Resize": Batching._resize,
     "Slice": Batching._slice,

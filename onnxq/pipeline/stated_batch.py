@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxq.base.errors import UserError
+from onnxq.base.grouped import reached
 from onnxq.base.reason import noted
 from onnxq.data.layout import deployed_batch
 from onnxq.data.samples import InputSpec
@@ -14,6 +15,7 @@ from onnxq.graph.batching import RECURRENT, STATES, Batching, BatchPlace, NotBat
 from onnxq.graph.model import Model
 from onnxq.graph.names import free_name
 from onnxq.graph.types import Shape
+from onnxq.graph.view import Tensor
 from onnxq.options.settings import Batch
 from onnxq.rewrite.changes import DYNAMIC_BATCH, Change
 from onnxq.rewrite.proof import Proof
@@ -32,13 +34,11 @@ class StatedBatch:
         axes: of the inputs that have a batch the axis that it is.
         shapes: of all inputs, at the batch that is written in.
         symbol: what it is called.
-        inner: as `Batching` takes it.
     """
 
     axes: Mapping[str, int]
     shapes: Mapping[str, Shape]
     symbol: str
-    inner: bool = True
 
     def write(self, model: Model) -> tuple[list[str], dict[str, BatchPlace]]:
         """Makes it dynamic in the model; returns the nodes that had it, and where tensors have it.
@@ -46,7 +46,7 @@ class StatedBatch:
         Raises:
             NotBatched: a node keeps it.
         """
-        batching = Batching(model, self.axes, self.shapes, inner=self.inner)
+        batching = Batching(model, self.axes, self.shapes)
         rows = batching.run(self.symbol)
         return batching.changed, rows
 
@@ -89,32 +89,32 @@ def stated_batch(
         )
     taken = model.dim_symbols()
     symbol = next((dim for dim in firsts.values() if isinstance(dim, str)), None) or free_name("batch", taken)
-    axes = {name: _axis(model, name) for name in firsts if feeds[name].shape[_axis(model, name)] == size}
+    axes = dict.fromkeys(firsts, 0) | {one.name: 1 for one in model.inputs if _is_state(one)}
+    axes = {name: axis for name, axis in axes.items() if feeds[name].shape[axis] == size}
     shapes = {name: array.shape for name, array in feeds.items()}
     largest = max(high for _, _, high in (batch.values() if isinstance(batch, Mapping) else [batch]))
     sizes = sorted({size, *_SIZES, *([largest] if largest <= _MOST else [])})
-    failed: NotBatched | Differs | None = None
-    for inner in (True, False):
-        way = StatedBatch(axes, shapes, symbol, inner)
-        try:
-            nodes, rows = way.write(model)
-            if not nodes and is_named:
-                return None
-            said = whole.compare_stacked(model, rows, size, sizes, baked)
-        except (NotBatched, Differs) as error:
-            failed, model = failed or error, opened()
-            continue
-        proof = Proof(said.verdict, len(sizes), len(sizes), said.max_abs)
-        told = noted("dynamic-batch", size=size, sizes=", ".join(map(str, sizes)))
-        return way, model, Change(DYNAMIC_BATCH, "upgrade", told, (), tuple(nodes), proof)
-    raise UserError(noted("dynamic-batch.not", size=size, why=str(failed)), hint=_HINT) from failed
+    found = StatedBatch(axes, shapes, symbol)
+    try:
+        nodes, places = found.write(model)
+        if not nodes and is_named:
+            return None
+        said = whole.compare_stacked(model, places, size, sizes, baked)
+    except (NotBatched, Differs) as error:
+        raise UserError(noted("dynamic-batch.not", size=size, why=error), hint=_HINT) from error
+    proof = Proof(said.verdict, len(sizes), len(sizes), said.max_abs)
+    told = noted("dynamic-batch", size=size, sizes=", ".join(map(str, sizes)))
+    return found, model, Change(DYNAMIC_BATCH, "upgrade", told, (), tuple(nodes), proof)
 
 
+_CUTS = ("Gather", "Slice", "Split", "Squeeze", "Unsqueeze")
 _HINT = "export the model with a dynamic batch, or leave --batch out"
 
 
-def _axis(model: Model, name: str) -> int:
-    """The axis of an input that is the batch: of the first states of a recurrent layer the second."""
-    tensor = next(one for one in model.inputs if one.name == name)
-    states = [state for node in tensor.users if node.op in RECURRENT for state in node.operands(7)[STATES]]
-    return int(tensor in states)
+def _is_state(tensor: Tensor) -> bool:
+    """Whether an input has the first states of recurrent layers, whose second axis is the batch."""
+    parts = reached(
+        [tensor], lambda one: (out for node in one.users if node.op in _CUTS for out in node.outputs)
+    )
+    readers = ((one, node) for one in parts for node in one.users if node.op in RECURRENT)
+    return any(one in node.operands(7)[STATES] for one, node in readers)

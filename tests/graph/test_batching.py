@@ -33,6 +33,13 @@ OF_ONE = {
     "<int64[2] s = {6, 8}, int64[3] r = {6, 1, 8}> "
     "{ a = Transpose <perm = [1, 0, 2]> (x)  b = Reshape (a, s)  c = Gemm (b, w) "
     "d = Reshape (c, r)  y = Transpose <perm = [1, 0, 2]> (d) }",
+    "attention": "(float[1, 6, 8] x, float[8, 8] w) => (float[1, 6, 8] y) <int64[3] s = {6, 2, 4}, "
+    "int64[2] r = {6, 8}, int64[3] t = {6, 1, 8}> { a = Transpose <perm = [1, 0, 2]> (x)  b = Reshape (a, s) "
+    "c = Transpose <perm = [1, 0, 2]> (b)  d = Softmax <axis = 1> (c)  e = Transpose <perm = [1, 0, 2]> (d) "
+    "f = Reshape (e, r)  g = Gemm (f, w)  h = Reshape (g, t)  y = Transpose <perm = [1, 0, 2]> (h) }",
+    "joined and open": "(float[1, 6, 4] x) => (float[1, 6, 4] y) "
+    "<int64[2] s = {6, -1}, int64[3] r = {1, 6, 4}> { a = Reshape (x, s)  b = Softmax (a) "
+    "y = Reshape (b, r) }",
     "token": "(float[1, 4, 4] x) => (float[1, 5, 4] y) <float[1, 1, 4] c = {1., 2., 3., 4.}> "
     "{ y = Concat <axis = 1> (c, x) }",
     "expanded token": "(float[1, 4, 4] x) => (float[1, 5, 4] y) "
@@ -55,6 +62,9 @@ OF_ONE = {
     "held state": "(float[1, 5, 2] x, float[1, 1, 2] h, float[1, 2, 2] w, float[1, 2, 2] r) "
     "=> (float[1, 1, 2] y) { t = Transpose <perm = [1, 0, 2]> (x) "
     "q, y = RNN <hidden_size = 2> (t, w, r, , , h) }",
+    "one of two states": "(float[1, 5, 2] x, float[2, 1, 2] h, float[1, 2, 2] w, float[1, 2, 2] r) "
+    "=> (float[1, 1, 2] y) <int64[1] b = {1}, int64[1] e = {2}> { t = Transpose <perm = [1, 0, 2]> (x) "
+    "s = Slice (h, b, e)  q, y = RNN <hidden_size = 2> (t, w, r, , , s) }",
 }  # fmt: skip
 OF_FOUR = {
     "rows alike": "(float[4, 2] x) => (float[4, 2] y) <float[4, 2] c = {1., 2., 1., 2., 1., 2., 1., 2.}> "
@@ -111,7 +121,7 @@ def test_it_gives_what_single_runs_give(name: str) -> None:
     was, now = ort.load(proto, optimize=False), ort.load(result.model, optimize=False)
     fed = feeds_of(proto, 3, batch)
     given = [was.run(one)[0] for one in fed]
-    along = int(name == "held state")
+    along = int(name in ("held state", "one of two states"))
     for count in (1, 2, 3):
         feeds = {key: np.concatenate([one[key] for one in fed[:count]], axes[key]) for key in fed[0]}
         made = now.run(feeds)[0]
