@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from onnxq.base import interrupts
 from onnxq.emit import files
@@ -12,7 +15,8 @@ from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, is_static
 from onnxq.graph.view import Tensor
 from onnxq.pipeline.result import Result
-from onnxq.run import trt
+from onnxq.run import ort, trt
+from onnxq.run.budget import OverBudget
 from onnxq.run.deployments import by_deployment, profiles_of
 from onnxq.run.profiles import Profile, as_profile
 
@@ -21,6 +25,7 @@ from onnxq.run.profiles import Profile, as_profile
 _SIZES = (1, 64, 224)
 _LONG = (512, 4096, 32768)
 """Further ones for models each of whose inputs has one such dimension at most: samples of sound, say."""
+_SECONDS = 10.0  # after which a run at one of them is given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +88,14 @@ def _compiled(model: Path, inputs: Sequence[Tensor], sm: int, stated: Statements
     open_sizes = [[dim for dim in one.shape[1:] if _is_open(dim, assume)] for one in inputs if one.shape]
     sizes = (*_SIZES, *(_LONG if max(map(len, open_sizes), default=0) == 1 else ()))
     tried = []
-    for size in sizes if free else sizes[:1]:
-        made_up = {
-            one.name: as_profile((_sizes(one.shape, stated.shapes.get(one.name), assume, size),) * 3)
-            for one in inputs
-            if one.shape is not None and not is_static(one.shape)
-        }
+    shapes = [
+        {one.name: _sizes(one.shape, stated.shapes.get(one.name), assume, size)
+         for one in inputs if one.shape is not None}
+        for size in (sizes if free else sizes[:1])
+    ]  # fmt: skip
+    for at in _that_run(model, inputs, shapes) if free else shapes:
+        made_up = {one.name: as_profile((at[one.name],) * 3)
+                   for one in inputs if one.shape is not None and not is_static(one.shape)}  # fmt: skip
         first, *more = ({**made_up, **profiles} for profiles in several)
         tried.append(trt.compile_engine(model, sm=sm, profiles=first, more=more))
         if tried[-1].status == "compiled":
@@ -96,6 +103,23 @@ def _compiled(model: Path, inputs: Sequence[Tensor], sm: int, stated: Statements
         if tried[-1].errors:
             break  # of the parser, which knows no sizes
     return tried[0]
+
+
+def _that_run(
+    model: Path, inputs: Sequence[Tensor], shapes: Sequence[Mapping[str, tuple[int, ...]]]
+) -> Sequence[Mapping[str, tuple[int, ...]]]:
+    """The shapes from the first on at which onnxruntime runs a model and gives values; else all of them."""
+    types = {one.name: one.dtype for one in inputs if one.dtype is not None}
+    try:
+        session = ort.load(model, optimize=False)
+        for place, at in enumerate(shapes):
+            feeds = {name: np.zeros(shape, types[name]) for name, shape in at.items() if name in types}
+            with ort.made_up(), contextlib.suppress(ort.RunError):
+                if all(np.size(one) for one in session.run(feeds, seconds=_SECONDS)):
+                    return shapes[place:]
+    except (ort.RunError, OverBudget):
+        return shapes
+    return shapes
 
 
 def _batches(inputs: Sequence[Tensor]) -> dict[str, int]:

@@ -227,6 +227,13 @@ class _RepairsOfSanitize(TypedDict, total=False):
     prove: Prove
     allow_interface_changes: bool
 
+class _InputsOfSanitize(TypedDict, total=False):
+    inputs: Inputs | Mapping[str, Any] | None
+    shapes: Mapping[str, Sequence[int | str]] | None
+    assume: Mapping[str, int] | None
+    freeze: Mapping[str, Any] | None
+    batch: Batch | Mapping[str, Batch] | None
+
 class _FormatOfSensitivity(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
     number_format: str | Sequence[str] | None
@@ -305,7 +312,7 @@ class SanitizeOptions(
     _CalibrationOfSanitize,
     _FormatOfSanitize,
     _RepairsOfSanitize,
-    _InputsOfLook,
+    _InputsOfSanitize,
     _Runtime,
 ): ...
 class SensitivityOptions(

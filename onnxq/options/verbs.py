@@ -99,9 +99,9 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
             (*_CALIBRATED, Format, Papers, *_MODEL, Runtime),
             without=("pairs", "method", "exact", "samples", "seed", "partial",
                      "number_format", "keep_float", "keep_float_op", "loud", "scale_form", "cache", "plan",
-                     *DEPLOYED),
+                     "profiles", "profile_weights"),
             config=True,
-            first=_flags("output target shape assume freeze rules body prove keep-fp32 calib"),
+            first=_flags("output target shape batch assume freeze rules body prove keep-fp32 calib"),
         ),
         "calibrate": Verb(
             (*_CALIBRATED, Division, *_MODEL, Runtime),

@@ -29,6 +29,7 @@ from onnxq.run.deployment import Deployment, End, Shape
 from onnxq.run.deployments import main_of
 from onnxq.run.in_parts import Runs
 from onnxq.run.plain_words import plain
+from onnxq.run.size_steps import size_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,10 +348,11 @@ def that_runs(
             said = "; ".join(f"{one.node.name!r} ({one.node.op}): {one}" for one in baked)
             why = noted("sizes-do-not-run", end=end, where=where, sizes=sizes, why=said or plain(str(error)))
             if deployment.is_stated and not deployment.is_assumed:
-                anew = "export the model with that size free, or leave the flag out"
-                raise UserError(
-                    why, hint=anew if baked else "state others: --profile INPUT=MIN:OPT:MAX"
-                ) from error
+                steps = [] if baked else size_steps(session, usual.feeds, deployment.names, deployment.batch)
+                hint = noted("sizes-to-state.baked" if baked else "sizes-to-state")
+                for one in steps:
+                    hint = noted("sizes-to-state.step", dimension=one.dimension, step=one.step)
+                raise UserError(why, hint=hint) from error
             notes.append(noted("profile-ends", why=why))
             for name, (low, middle, high) in profiles.items():
                 profiles[name] = (middle, middle, high) if end == "smallest" else (low, middle, middle)

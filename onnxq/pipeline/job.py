@@ -57,6 +57,7 @@ from onnxq.pipeline.recorded_run import place_of
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import taken_by_runtime
 from onnxq.pipeline.sanitizing import Sanitizing
+from onnxq.pipeline.stated_batch import StatedBatch, stated_batch
 from onnxq.rewrite.changes import Assumption, Change
 from onnxq.rewrite.engine import RewriteReport
 from onnxq.rewrite.proof import Proof
@@ -109,6 +110,7 @@ class Job:
         inexact: how many of them are kept, as nobody asks for anything else, and become float arithmetic, as
             int8 around 0 does not hold their numbers.
         taken: those pairs, where they were taken out; None until then, and where they are kept.
+        batch: how the batch was made dynamic; None where it is as it was.
     """
 
     source: ModelSource
@@ -138,6 +140,7 @@ class Job:
     pairs: str = "keep"
     inexact: int = 0
     taken: TakenPairs | None = None
+    batch: StatedBatch | None = None
 
     @staticmethod
     def of(
@@ -192,6 +195,7 @@ class Job:
             source, repairs, inputs, target, rules, model, heard, limit, before, nodes,
             None if why is None else was, whole, stated, phases, began,
         )  # fmt: skip
+        job = job._batched(fixed)
         pairs, inexact = job._pairs_asked()
         return replace(job, pairs=pairs, inexact=inexact)
 
@@ -208,6 +212,21 @@ class Job:
     def statements(self) -> tuple[Mapping[str, Any] | None, ...]:
         """What is stated of inputs: shapes, sizes of dimensions, values."""
         return self.inputs.shapes, self.inputs.assume, self.inputs.freeze
+
+    def _batched(self, fixed: Mapping[str, np.ndarray]) -> Job:
+        """The job of the model with the batch that is stated, where another one is written into it.
+
+        `fixed`: the values of inputs that are constants now.
+        """
+        made = None
+        if self.inputs.batch:
+            was = WholeModel(self.model, fixed, stated=True)
+            made = stated_batch(self._file, was, self.input_specs(), self.inputs.batch)
+        if made is None:
+            return self
+        batch, model, change = made
+        whole = None if self.whole is None else WholeModel(Model(model.to_proto(), None, model.data_dir))
+        return replace(self, model=model, whole=whole, batch=batch, rewrites=RewriteReport([change]))
 
     def _fresh(self) -> Model:
         """The model as the rules are given it, once more: without the pairs that were taken out."""
@@ -228,13 +247,15 @@ class Job:
         if self.in_blocks:
             upgrade(model, BLOCKS)
         densify(model)
+        if self.batch is not None:
+            self.batch.write(model)
         return model
 
     def original(self) -> Path | onnx.ModelProto | Model:
         """The model as the user gave it; opened where something is stated of its inputs."""
         if self.taken is not None and not self.taken.adopted:
             return self._fresh()
-        if any(self.statements) or self.was_opset is not None:
+        if any(self.statements) or self.was_opset is not None or self.batch is not None:
             model = self._file()
             model.bind_dims(self.statements[1] or {})
             return model

@@ -13,6 +13,9 @@ from onnxq.rewrite.change_sketch import ChangeSketch
 OFF, ACCEPTED = "off", "accepted"
 """Why a proof fails whose values are off, all of them numbers; and why such a change is made all the same."""
 
+DYNAMIC_BATCH = "dynamic_batch"
+"""The change that makes a batch dynamic, as the user states."""
+
 ProofVerdict = Literal["exact", "close", "unproven", "failed"]
 
 

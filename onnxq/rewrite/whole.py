@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import onnx
 
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import noted
+from onnxq.graph.batching import BatchPlace
 from onnxq.graph.deciders import deciding_inputs
 from onnxq.graph.inlining import inlining
 from onnxq.graph.load import graphs
@@ -26,7 +27,7 @@ from onnxq.judge.sqnr import sqnr_db
 from onnxq.rewrite.changes import ProofVerdict
 from onnxq.rewrite.proof import Proof
 from onnxq.run import ort
-from onnxq.run.budget import made_up, too_large
+from onnxq.run.budget import OverBudget, made_up, too_large
 
 # Sizes tried for dynamic dimensions other than the first, which is tried as 2 and 1.
 _SIZES = (64, 224, 32, 128, 16, 8, 300, 2, 1)
@@ -198,10 +199,87 @@ class WholeModel:
                 raise Differs(f"{CHANGES} {verdict.change}")
         return verdict
 
+    @property
+    def why(self) -> str:
+        """Why the original was not run; "" where it was."""
+        return self._why
+
     @made_up()
-    def made_up(self, count: int) -> list[dict[str, np.ndarray]]:
-        """So many samples like those that the original runs on; none where it runs on none."""
-        self._run_original({})
+    def compare_stacked(
+        self,
+        model: Model,
+        rows: Mapping[str, BatchPlace],
+        size: int,
+        sizes: Sequence[int],
+        assumed: Mapping[str, int],
+    ) -> WholeProof:
+        """Compares a model whose batch was made dynamic with runs of the original, stacked.
+
+        Args:
+            model: the model.
+            rows: where its inputs, outputs and tensors have the batch.
+            size: the batch of the original, in which both are equal bit for bit.
+            sizes: batches in which they are equal but for the order of sums.
+            assumed: sizes of other dimensions.
+
+        Raises:
+            Differs: they are not, or the model does not run in one of them.
+        """
+        fed = self.made_up(-(-max(sizes) // size), assumed)
+        session = self._load_original()
+        given = [session.run({name: one[name] for name in session.inputs}) for one in fed]
+        names = [tensor.name for tensor in model.outputs]
+
+        def joined(name: str, arrays: list[Any], samples: int) -> Any:
+            if name not in rows:
+                return arrays[0]
+            return np.ascontiguousarray(rows[name].of(rows[name].joined(arrays), slice(samples)))
+
+        made, verdicts = ort.load(model.to_proto(), optimize=False, data_dir=self._data_dir), []
+        for samples in sizes:
+            feeds = {name: joined(name, [one[name] for one in fed], samples) for name in made.inputs}
+            expected = [joined(name, [one[at] for one in given], samples) for at, name in enumerate(names)]
+            try:
+                verdict = _verdict("batch", expected, made.run(feeds))
+            except ort.RunError as error:
+                raise Differs(noted("dynamic-batch.fails", samples=samples, error=error)) from error
+            except Differs as error:
+                raise Differs(self._first_apart(model, rows, feeds, samples) or str(error)) from error
+            if samples == size or verdict.verdict == "exact":
+                self._runs, self._feeds = [(feeds, expected)], feeds
+            if verdict.verdict != "exact" and (samples == size or (verdict.sqnr_db or 0.0) < _MIN_SQNR):
+                raise Differs(
+                    self._first_apart(model, rows, feeds, samples)
+                    or noted("dynamic-batch.apart", samples=samples, change=verdict.change)
+                )
+            verdicts.append(verdict)
+        return max(verdicts, key=lambda one: (one.verdict == "close", one.max_abs))
+
+    def _first_apart(
+        self, model: Model, rows: Mapping[str, BatchPlace], feeds: Mapping[str, np.ndarray], samples: int
+    ) -> str:
+        """The first node whose values for the last sample depend on the others; "" where none is found."""
+        proto = model.to_proto()
+        known = {info.name for info in proto.graph.output}
+        order = [(node, name) for node in proto.graph.node for name in node.output if name in rows]
+        for name in {name for _, name in order} - known:
+            proto.graph.output.add(name=name)
+        last = slice(samples - 1, samples)
+        alone = {n: rows[n].of(a, last) if n in rows else a for n, a in feeds.items()}
+        try:
+            session = ort.load(proto, optimize=False, data_dir=self._data_dir)
+            one, all_of = (dict(zip(session.outputs, session.run(f), strict=True)) for f in (alone, feeds))
+        except (ort.RunError, OverBudget):
+            return ""
+        for node, name in order:
+            if not np.allclose(rows[name].of(all_of[name], last), one[name], 1e-3, 1e-4, equal_nan=True):
+                return noted("dynamic-batch.alone", node=node.name, op=node.op_type, samples=samples)
+        return ""
+
+    @made_up()
+    def made_up(self, count: int, assumed: Mapping[str, int] | None = None) -> list[dict[str, np.ndarray]]:
+        """So many samples like those that the original runs on, at sizes that are assumed; or none."""
+        self._run_original(assumed or {})
         generator, decided = np.random.default_rng(0), {name for one in self._decided for name in one}
         return [
             {n: a if n in decided else _values(generator, a.dtype, a.shape) for n, a in feeds.items()}

@@ -171,6 +171,13 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         "(float[1, 2, 4, 4, 4] x, float[1, 4, 4, 4, 3] g) => (y) { [l] y = GridSample (x, g) }",
         "(float[1, 2, 4, 4] x, float[1, 4, 4, 2] g) => (y) { [l] y = GridSample (x, g) }",
     ),
+    "size-step": (
+        "(float[N, 4, H, 8] x) => (float[N, 4, I, 8] y) <float[4] by = {1., 1., 2., 1.}> "
+        "{ a = MaxPool <kernel_shape = [1, 1], strides = [2, 1]> (x)  "
+        "b = Resize (a, , by)  [l] y = Add (b, x) }",
+        "(float[N, 4, H, 8] x) => (float[N, 4, I, 8] y) { a = MaxPool <kernel_shape = [1, 1]> (x)  "
+        "[l] y = Add (a, x) }",
+    ),
     "baked-size": (
         "(float[N, 4, 4] x) => (y) { k = Constant <value_ints = [1, 16]> ()  [l] y = Reshape (x, k) }",
         "(float[N, 4, 4] x) => (y) { k = Constant <value_ints = [-1, 16]> ()  [l] y = Reshape (x, k) }",

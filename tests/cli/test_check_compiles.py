@@ -204,3 +204,12 @@ def test_no_size_is_asked_for_where_a_type_is_not_taken(tmp_path: Path, onnxq) -
     (finding,) = [one for one in found if "datatype FP8" in one["reason"]]
     assert "--profile" not in finding["advice"]
     assert "--freeze" not in finding["advice"]
+
+
+def test_an_image_is_compiled_at_a_size_at_which_something_comes_out(tmp_path: Path, onnxq) -> None:
+    """A pixel is less than such a window: the compiler takes it all the same."""
+    weights = ", ".join(["0.01"] * 3 * 64)
+    save(tmp_path, "(float[N, 3, H, W] x) => (float[N, 1, I, J] y) "
+         f"<float[1, 3, 8, 8] w = {{{weights}}}> {{ y = Conv <strides = [8, 8]> (x, w) }}")  # fmt: skip
+    profiles = onnxq("check", "net.onnx", "--json").json()["engine"]["profiles"]
+    assert profiles["x"][1] == [1, 3, 64, 64]

@@ -59,12 +59,13 @@ def test_what_may_run_is_not_named(text: str) -> None:
     assert not baked_sizes(Model.open(onnx.parser.parse_model(HEAD + text)))
 
 
-def test_a_batch_that_is_stated_against_it_is_answered_with_the_node(tmp_path: Path) -> None:
+def test_a_size_that_is_stated_against_it_is_answered_with_the_node(tmp_path: Path) -> None:
     """The words of onnxruntime name a path of its sources, and no cause."""
-    onnx.save(onnx.parser.parse_model(HEAD + BAKED["one"][0]), tmp_path / "net.onnx")
-    np.savez(tmp_path / "x.npz", x=np.ones((8, 4, 4), np.float32))
-    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "x.npz", "--batch", "1:4:8")
+    onnx.save(onnx.parser.parse_model(HEAD + BAKED["second"][0]), tmp_path / "net.onnx")
+    np.savez(tmp_path / "x.npz", x=np.ones((8, 3, 5, 4), np.float32))
+    stated = "x=3x5x4:3x5x4:3x6x4"
+    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "x.npz", "--profile", stated)
     assert ran.code == 2
     told = " ".join(ran.err.split())
-    assert "'r' (Reshape): it runs with N = 1" in told
+    assert "'r' (Reshape): it runs with N = 5" in told
     assert "requested shape" not in told

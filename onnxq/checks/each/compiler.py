@@ -11,9 +11,14 @@ from onnxq.checks.answers import RuntimeAnswer, TargetAnswer
 from onnxq.checks.api import AT_NODE
 from onnxq.formats import INT8
 from onnxq.graph.baked import baked_sizes
+from onnxq.graph.batching import can_be_dynamic
 from onnxq.graph.features import needs
+from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import shape_text
 from onnxq.rewrite.changes import Change
+from onnxq.rewrite.whole import WholeModel
+from onnxq.run import ort
+from onnxq.run.size_steps import size_steps
 from onnxq.run.trt import Engine, node_of, plain
 from onnxq.targets import load_target
 
@@ -81,13 +86,31 @@ def later_release(subject: Subject) -> Iterator[Fact]:
 def baked_size(subject: Subject) -> Iterator[Fact]:
     """Of each such dimension the first node that runs at one size of it alone."""
     for baked in baked_sizes(subject.model):
+        is_batch = can_be_dynamic(subject.model, baked.symbol, baked.size, ort.evaluate)
         yield Fact(
-            "baked-size", (baked.node.name, baked.node.op),
+            "baked-size.batch" if is_batch else "baked-size", (baked.node.name, baked.node.op),
             {
                 "reason": str(baked), "symbol": baked.symbol,
                 "assumed": shlex.quote(f"{baked.symbol}={baked.size}"),
             },
         )  # fmt: skip
+
+
+@check("size-step", needs="file", kind="shape", severity="note")
+def size_step(subject: Subject) -> Iterator[Fact]:
+    """Of each dimension, the batch left out, that runs at multiples alone the node that fails at others."""
+    model = subject.model
+    dims = {one.name: one.shape for one in model.inputs if one.shape is not None}
+    firsts = [str(shape[0]) for shape in dims.values() if shape]
+    is_open = any(
+        not isinstance(dim, int) and str(dim) not in firsts for shape in dims.values() for dim in shape
+    )
+    fed = WholeModel(model).made_up(1) if is_open and weight_bytes(model.source) < LARGE else []
+    for feeds in fed:
+        session = ort.load(model.source, optimize=False, data_dir=model.data_dir)
+        for one in size_steps(session, feeds, dims, firsts):
+            values = {"symbol": one.dimension, "step": one.step, "size": one.size}
+            yield Fact("size-step", (one.node, one.op), values)
 
 
 @check(

@@ -30,7 +30,7 @@ from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
-from onnxq.rewrite.changes import ACCEPTED, OFF
+from onnxq.rewrite.changes import ACCEPTED, DYNAMIC_BATCH, OFF
 from onnxq.task.meter import TaskPart
 
 _FEW = 4
@@ -82,6 +82,8 @@ def _repairs(report: Report) -> Iterator[str]:
     )
     how = ", ".join(f"{count} {what}" for count, what in kinds if count)
     yield f"{counted(changes, 'change')} of the graph: {how}" if changes else say("change.none")
+    if said := _batch(report):
+        yield ": ".join([said, ", ".join(_interface(report))])
     if report.rejected:
         yield say("change.undone", changes=counted(len(report.rejected), "change"))
     for rule in dict.fromkeys(one.rule for one in report.rejected if one.proof.code == OFF):
@@ -104,6 +106,16 @@ def _repairs(report: Report) -> Iterator[str]:
         if untried:
             every = ",".join(one.step for one in repair.steps)
             yield say("repair.untried", steps=", ".join(untried), all=every)
+
+
+def _batch(report: Report) -> str:
+    """That the batch was made dynamic, as the user states; "" where it was not."""
+    return next((one.node for one in report.changes if one.rule == DYNAMIC_BATCH), "")
+
+
+def _interface(report: Report) -> list[str]:
+    """The inputs and outputs that are others now."""
+    return [f"{one.tensor}: {one.was} -> {one.now}" for one in report.interface_changes]
 
 
 def _quantized(report: Report) -> Iterator[str]:
@@ -166,7 +178,7 @@ def _careful(page: Page, report: Report, advice: Advice) -> None:
     if report.runtime.original is not None:
         lines.append(say("not-in-runtime", why=report.runtime.original))
     lines += [f"right only where {assumption_words(one)}" for one in report.assumptions]
-    lines += [f"{one.tensor}: {one.was} -> {one.now}" for one in report.interface_changes]
+    lines += [] if _batch(report) else _interface(report)
     lines += [
         f"TF32 off (--noTF32): {shorten(one.tensor)}: {one.because}" for one in report.exact_products[:1]
     ]
