@@ -96,5 +96,3 @@ def activated(node: Node, y: Value, dtype: np.dtype | None) -> Value:
         return op.Clip(y, *(np.array(number, dtype) for number in numbers))
     made: Value = getattr(op, name)(y, **dict(zip(_PARAMETERS[name], numbers, strict=True)))
     return made
-
-

@@ -19,8 +19,22 @@ from typing import Any
 import numpy as np
 from _opsets import activated, padded, sliced
 
-
-from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, Value, constant, op, operands, probe, remake, required, rule
+from onnxq.rule import (
+    Close,
+    Except,
+    Fires,
+    Node,
+    Skip,
+    Skips,
+    Value,
+    constant,
+    op,
+    operands,
+    probe,
+    remake,
+    required,
+    rule,
+)
 
 _DOMAIN = "com.microsoft.nchwc"
 _FOURS = 4  # ReorderInput takes channels by fours
@@ -44,17 +58,21 @@ def unblock_channels(node: Node) -> Any:
     if x.dtype != np.float32 or x.rank != 4:
         raise Skip(f"{x.name!r} is not known to be float32 of 4 dimensions")
     if node.op == "Conv":
-        return Except(
-            Close(_convolved(node, x)), "infinite-input", "nobody reads what channels of zeros make of infinities"
-        )
+        return _finite(_convolved(node, x))
     count = _channels(x) or x.shape[1] if x.shape else None
     if not isinstance(count, int):
         raise Skip(f"how many channels {x.name!r} has is not known")
     whole = _unblocked(node, x, count)
     if node.op == "Upsample":
-        return Close(_blocked(_resized(node, whole)))
+        return _finite(_blocked(_resized(node, whole)))
     pooled = getattr(op, node.op)(whole, **node.attrs)
-    return _blocked(pooled) if "Max" in node.op else Close(_blocked(pooled))
+    return _finite(_blocked(pooled))
+
+
+def _finite(y: Value) -> Except:
+    return Except(
+        Close(y), "infinite-input", "zeros times infinity, and a maximum with NaN, are what a kernel makes"
+    )
 
 
 def _blocked(y: Value) -> Value:
@@ -65,7 +83,9 @@ def _blocked(y: Value) -> Value:
 def _maker(x: Value | None) -> Node | None:
     """The ReorderInput that a tensor comes from."""
     node = None if x is None else x.producer
-    is_reorder = node is not None and node.operator == f"{_DOMAIN}.ReorderInput" and not node.attr("channels_last", 0)
+    is_reorder = (
+        node is not None and node.operator == f"{_DOMAIN}.ReorderInput" and not node.attr("channels_last", 0)
+    )
     return node if is_reorder else None
 
 
@@ -98,17 +118,16 @@ def _given(node: Node, x: Value) -> Value | None:
 def _around(node: Node) -> Value | None:
     """The same of tensors whose blocks are gone, put into blocks."""
     read = [x for x in node.inputs if x is not None]
+    if not any(_maker(x) for x in read):
+        return None
     numbers = [x for x in read if x.scalar is not None]
     blocks = [x for x in read if x not in numbers]
     counts = [_channels(x) for x in blocks]
     if not all(counts) or not blocks or (node.op == "Concat" and node.attr("axis") != 1):
         return None
-    dims = [x.shape and x.shape[1] for x in blocks]
-    whole = [dim if isinstance(dim, int) else 0 for dim in dims]
     if node.op == "Concat" or node.op not in _ZERO or (numbers and node.op != "Mul"):
-        if 0 in whole:
-            raise Skip(f"how many channels the blocks of {blocks[0].name!r} hold is not known")
-        counts = whole
+        block = _block(_maker(blocks[0]))
+        counts = [-(-count // block) * block for count in counts]
     else:
         counts = [max(counts)] * len(counts)
     opened = dict(zip(blocks, counts, strict=True))
@@ -129,7 +148,11 @@ def _convolved(node: Node, x: Value) -> Value:
         raise Skip(f"it was saved for CPUs with other vectors: blocks are of {block} channels here")
     weights = _in_order(weights, block, direct or depthwise)
     kept = outputs
-    if node.attr("activation", "") in _ZERO and (groups == 1 or depthwise) and (added is None or _channels(added)):
+    if (
+        node.attr("activation", "") in _ZERO
+        and (groups == 1 or depthwise)
+        and (added is None or _channels(added))
+    ):
         zeros = (weights == 0).all(axis=(1, 2, 3)) & (True if bias is None else bias == 0)
         filled = outputs - int(np.argmin(zeros[::-1])) if not zeros.all() else outputs
         kept = max(-(-filled // _FOURS) * _FOURS, _channels(added))
@@ -159,11 +182,16 @@ def _in_order(weights: np.ndarray, block: int, rows: bool) -> np.ndarray:
     return np.ascontiguousarray(apart).reshape(weights.shape)
 
 
-def _block(node: Node) -> int:
-    """How many channels a block has here, by what a layer of 16 gives of two positions."""
-    plain = dict.fromkeys(("activation", "activation_params", "auto_pad", "dilations", "group", "pads", "strides"))
-    image = np.array([[[[1, 0]]]], np.float32)
-    found = probe(node, image, np.ones((16, 1, 1, 1), np.float32), kernel_shape=[1, 1], **plain)
+def _block(node: Node | None) -> int:
+    """How many channels a block has here, by what a node makes of few: ReorderInput, or a layer of two positions."""
+    few = np.array([[[[1, 0]]]], np.float32)
+    if node is not None and node.op == "ReorderInput":
+        found = probe(node, np.repeat(few, _FOURS, axis=1))
+        return found[0].shape[1] if found else 1
+    plain = dict.fromkeys(
+        ("activation", "activation_params", "auto_pad", "dilations", "group", "pads", "strides")
+    )
+    found = node and probe(node, few, np.ones((16, 1, 1, 1), np.float32), kernel_shape=[1, 1], **plain)
     if not found:
         raise Skip("onnxruntime of this CPU has no such layers")
     return int(np.argmin(found[0].ravel()))
@@ -177,6 +205,107 @@ def _resized(node: Node, x: Value) -> Value:
             raise Skip(f"opset {node.opset} has no Resize with coordinates {where}")
         return op.Resize(x, scales, mode=mode) if node.opset == 10 else op.Upsample(x, scales, mode=mode)
     nearest = {"nearest_mode": "floor"} if mode == "nearest" else {}
-    return op.Resize(x, np.zeros(0, np.float32), scales, mode=mode, coordinate_transformation_mode=where, **nearest)
+    return op.Resize(
+        x, np.zeros(0, np.float32), scales, mode=mode, coordinate_transformation_mode=where, **nearest
+    )
 
-EXAMPLES = []
+
+def _net(body: str, opset: int = 17, size: str = "N, 16, 4, 4", **weights: Any) -> Any:
+    """A model of layers in blocks; weights are numbers for each that it reads."""
+
+    def model() -> Any:
+        import onnx
+
+        made = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : {opset}, "{_DOMAIN}" : 1]>
+            g (float[{size}] x, float[16, 16, 1, 1] v) => (y) {{ {body.replace("::", _DOMAIN + ".")} }}""")
+        for name, shape in weights.items():
+            numbers = np.sin(np.arange(np.prod(shape), dtype=np.float32) + 1).reshape(shape)
+            if name == "z":
+                numbers[42:] = 0
+            made.graph.initializer.append(onnx.numpy_helper.from_array(numbers, name))
+        return made
+
+    return model
+
+
+_IN, _OUT = "a = ::ReorderInput (x)", "y = ::ReorderOutput <channels = 10> (b)"
+_LAST = _OUT.replace("10", "26")
+_FEW = _OUT.replace("10", "42")
+_POOL = "kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]"
+_UP = '<scales = [1, 1, 2, 2], mode = "%s", coordinate_transformation_mode = "%s">'
+
+EXAMPLES = [
+    Fires(
+        _net(f'b = ::Conv <activation = "Relu"> (x, z) {_FEW}', size="N, 1, 4, 4", z=(48, 1, 1, 1)),
+        becomes="""_1 = Conv <group = 1> (x, float32 [44, 1, 1, 1]); _2 = Relu (_1)
+        y = Slice (_2, {0}, {42}, {1}, {1})""",
+    ),
+    Fires(
+        _net(f'b = ::Conv <activation = "Sigmoid"> (x, z) {_FEW}', size="N, 1, 4, 4", z=(48, 1, 1, 1)),
+        becomes="""_1 = Conv <group = 1> (x, float32 [48, 1, 1, 1]); _2 = Sigmoid (_1)
+        y = Slice (_2, {0}, {42}, {1}, {1})""",
+    ),
+    Fires(
+        _net(
+            f"{_IN} c = ::Conv <pads = [1, 1, 1, 1]> (a, w) d = Tanh (c) b = ::Conv (d, k, , a) {_OUT}",
+            w=(16, 16, 3, 3),
+            q=(16,),
+            k=(16, 16, 1, 1),
+        ),
+        becomes="""_1 = Conv <group = 1, pads = [1, 1, 1, 1]> (x, float32 [16, 16, 3, 3]); _2 = Tanh (_1)
+        _3 = Conv <group = 1> (_2, float32 [16, 16, 1, 1]); _4 = Add (_3, x)
+        y = Slice (_4, {0}, {10}, {1}, {1})""",
+    ),
+    Fires(
+        _net(f"{_IN} b = ::Conv <group = 16, kernel_shape = [3, 3]> (a, w) {_OUT}", w=(16, 1, 3, 3)),
+        gone="ReorderInput",
+    ),
+    Fires(
+        _net(
+            f"{_IN} c = ::Conv <group = 2> (a, w) b = ::Conv (c, k) {_OUT}",
+            size="N, 32, 2, 2",
+            w=(32, 16, 1, 1),
+            k=(16, 32, 1, 1),
+        ),
+        gone="ReorderInput",
+    ),
+    Fires(
+        _net(f"{_IN} b = ::MaxPool <{_POOL}> (a) {_OUT}", size="N, 12, 5, 4"),
+        becomes="""_1 = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (x)
+        y = Slice (_1, {0}, {10}, {1}, {1})""",
+    ),
+    Fires(_net(f"{_IN} b = ::AveragePool <{_POOL}> (a) {_OUT}"), gone="ReorderInput"),
+    Fires(_net(f"{_IN} b = ::AveragePool <count_include_pad = 1, {_POOL}> (a) {_OUT}"), gone="ReorderInput"),
+    Fires(_net(f"{_IN} b = ::GlobalMaxPool (a) {_OUT}"), gone="ReorderInput"),
+    Fires(_net(f"{_IN} b = ::GlobalAveragePool (a) {_OUT}"), gone="ReorderInput"),
+    Fires(
+        _net(f"{_IN} b = ::Upsample {_UP % ('nearest', 'asymmetric')} (a) {_OUT}"),
+        becomes="""_1 = Resize <coordinate_transformation_mode = "asymmetric", mode = "nearest", nearest_mode = "floor"> (x, {}, {1.0, 1.0, 2.0, 2.0})
+        y = Slice (_1, {0}, {10}, {1}, {1})""",
+    ),
+    Fires(_net(f"{_IN} b = ::Upsample {_UP % ('linear', 'half_pixel')} (a) {_OUT}"), gone="ReorderInput"),
+    Fires(_net(f"{_IN} b = ::Upsample {_UP % ('linear', 'align_corners')} (a) {_OUT}"), gone="ReorderInput"),
+    Fires(_net(f"{_IN} b = ::Upsample {_UP % ('linear', 'asymmetric')} (a) {_OUT}", 10), gone="ReorderInput"),
+    Fires(_net(f"{_IN} b = ::Upsample {_UP % ('nearest', 'asymmetric')} (a) {_OUT}", 9), gone="ReorderInput"),
+    Skips(
+        _net(f"{_IN} b = ::Upsample {_UP % ('linear', 'half_pixel')} (a) {_OUT}", 10), because="half_pixel"
+    ),
+    Fires(
+        _net(
+            "a = ::ReorderInput <channels_last = 1> (x) y = ::ReorderOutput <channels_last = 1, channels = 16> (a)",
+            size="N, 4, 3, 16",
+        ),
+        becomes="_1 = Transpose <perm = [0, 3, 1, 2]> (x); y = Transpose <perm = [0, 2, 3, 1]> (_1)",
+    ),
+    Fires(
+        _net(f"{_IN} c = Sigmoid (a) d = Mul (c, a) e = Add (d, a) b = Concat <axis = 1> (e, a) {_LAST}"),
+        becomes="""_1 = Sigmoid (x); _2 = Mul (_1, x); _3 = Add (_2, x); _4 = Concat <axis = 1> (_3, x)
+        y = Slice (_4, {0}, {26}, {1}, {1})""",
+    ),
+    Skips(_net(f"{_IN} b = Concat <axis = 2> (a, a) {_OUT}")),
+    Skips(_net("b = Relu (x) y = Add (b, x)")),
+    Skips(_net(f"{_IN} b = ::Conv (a, v) {_OUT}"), because="weights are computed"),
+    Skips(
+        _net(f"{_IN} b = ::Conv (a, w) {_OUT}", size="N, 12, 2, 2", w=(12, 16, 1, 1)), because="other vectors"
+    ),
+]

@@ -14,6 +14,7 @@ from _opsets import activated
 
 from onnxq.rule import Close, Fires, Node, Skip, Skips, is_static, op, operands, required, rule
 
+
 @rule("com.microsoft.FusedConv", stage="compat", lacks="onnxruntime-fusions")
 def unfuse_conv(node: Node) -> Close:
     x, weights = required(node, 2)
