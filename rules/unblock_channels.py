@@ -46,7 +46,7 @@ _EACH = ("Add", "Sum", "Mul", "Div", "Sub", "Relu", "Tanh", "LeakyRelu", "HardSw
          "HardSigmoid", "Clip", "com.microsoft.Gelu", "com.microsoft.QuickGelu")  # fmt: skip
 
 
-@rule(*(f"{_DOMAIN}.{name}" for name in _OWN), *_EACH, "Concat", stage="compat", lacks="onnxruntime-fusions")
+@rule(*(f"{_DOMAIN}.{name}" for name in _OWN), *_EACH, "Concat", stage="compat")
 def unblock_channels(node: Node) -> Any:
     if node.domain != _DOMAIN:
         return _around(node)
