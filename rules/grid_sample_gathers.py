@@ -109,7 +109,7 @@ def _reflected(place: Value, least: np.float32, most: np.float32) -> Value:
     half = op.Mul(times, np.float32(0.5))
     even = op.Equal(op.Floor(half), half)
     up, down = op.Add(rest, least), op.Sub(most, rest)
-    turned = op.Where(op.Xor(under, even), down, up)
+    turned = op.Where(under, op.Where(even, up, down), op.Where(even, down, up))
     return op.Where(op.Or(under, over), turned, place)
 
 
