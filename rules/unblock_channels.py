@@ -188,10 +188,14 @@ def _block(node: Node | None) -> int:
     if node is not None and node.op == "ReorderInput":
         found = probe(node, np.repeat(few, _FOURS, axis=1))
         return found[0].shape[1] if found else 1
-    plain = dict.fromkeys(
+    plain: dict[str, Any] = dict.fromkeys(
         ("activation", "activation_params", "auto_pad", "dilations", "group", "pads", "strides")
     )
-    found = node and probe(node, few, np.ones((16, 1, 1, 1), np.float32), kernel_shape=[1, 1], **plain)
+    found = (
+        None
+        if node is None
+        else probe(node, few, np.ones((16, 1, 1, 1), np.float32), kernel_shape=[1, 1], **plain)
+    )
     if not found:
         raise Skip("onnxruntime of this CPU has no such layers")
     return int(np.argmin(found[0].ravel()))

@@ -117,7 +117,7 @@ class Oracle:
             sways: whether to tell how far an output moves with its inputs, whatever computes it.
 
         Raises:
-            RunError: ONNX's evaluator does not know an operator of it, or takes a step of Python for each value.
+            RunError: ONNX's evaluator does not know an operator of it, or is too slow in one.
         """
         if any(node.op_type in _SLOW for node in model.graph.node):
             raise ort.RunError("onnx's reference evaluator takes too long")
