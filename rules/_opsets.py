@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.rule import Node, Value, op
+from onnxq.rule import Node, Skip, Value, op
 
 Operand = Any
 
@@ -67,3 +67,32 @@ def size_of(node: Node, x: Value, axis: int) -> np.int64 | Value:
         return known
     computed: Value = op.Gather(op.Shape(x), np.int64(axis))
     return computed
+
+
+# What the numbers of `activation_params` are called in the operator.
+_PARAMETERS = {
+    "Relu": (),
+    "Tanh": (),
+    "Sigmoid": (),
+    "HardSwish": (),
+    "LeakyRelu": ("alpha",),
+    "Clip": ("min", "max"),
+    "HardSigmoid": ("alpha", "beta"),
+}
+
+
+def activated(node: Node, y: Value, dtype: np.dtype | None) -> Value:
+    """What the activation gives that a fused node of onnxruntime names.
+
+    Raises:
+        Skip: it is another one, or has another number of parameters.
+    """
+    name, numbers = node.attr("activation"), node.attr("activation_params", [])
+    if not name:
+        return y
+    if name not in _PARAMETERS or len(_PARAMETERS[name]) != len(numbers):
+        raise Skip(f"its activation is {name} with {len(numbers)} parameters")
+    if name == "Clip" and node.opset >= 11:
+        return op.Clip(y, *(np.array(number, dtype) for number in numbers))
+    made: Value = getattr(op, name)(y, **dict(zip(_PARAMETERS[name], numbers, strict=True)))
+    return made

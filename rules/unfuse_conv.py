@@ -10,19 +10,9 @@ onnxruntime's optimizer joins a convolution, a sum and an activation; TensorRT h
 onnxruntime starts the sums with z, and may sum in another order.
 """
 
-import numpy as np
+from _opsets import activated
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, is_static, op, operands, required, rule
-
-# What the numbers of `activation_params` are called in the operator.
-PARAMETERS = {
-    "Relu": (),
-    "Tanh": (),
-    "Sigmoid": (),
-    "LeakyRelu": ("alpha",),
-    "Clip": ("min", "max"),
-    "HardSigmoid": ("alpha", "beta"),
-}
+from onnxq.rule import Close, Fires, Node, Skip, Skips, is_static, op, operands, required, rule
 
 
 @rule("com.microsoft.FusedConv", stage="compat", lacks="onnxruntime-fusions")
@@ -35,19 +25,7 @@ def unfuse_conv(node: Node) -> Close:
     y = op.Conv(x, weights, *([] if bias is None else [bias]), **attributes)
     if added is not None:
         y = op.Add(y, added)
-    return Close(_activated(node, weights, y))
-
-
-def _activated(node: Node, weights: Value, y: Value) -> Value:
-    name, numbers = node.attr("activation"), node.attr("activation_params", [])
-    if not name:
-        return y
-    if name not in PARAMETERS or len(PARAMETERS[name]) != len(numbers):
-        raise Skip(f"its activation is {name} with {len(numbers)} parameters")
-    if name == "Clip" and node.opset >= 11:
-        return op.Clip(y, *(np.array(number, weights.dtype) for number in numbers))
-    made: Value = getattr(op, name)(y, **dict(zip(PARAMETERS[name], numbers, strict=True)))
-    return made
+    return Close(activated(node, y, weights.dtype))
 
 
 _NET = """<ir_version: 8, opset_import: ["" : %s, "com.microsoft" : 1]>

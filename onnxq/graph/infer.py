@@ -22,6 +22,11 @@ Type = tuple[np.dtype | None, Shape | None]
 """What is known of a tensor: its dtype and its shape."""
 
 
+# Where onnxruntime keeps channels in blocks: dimensions are as they were, of as many channels as fill blocks.
+_BLOCKED = "com.microsoft.nchwc"
+_AS_ONNX = ("Conv", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
+
+
 def node_types(
     node: onnx.NodeProto,
     inputs: Sequence[tuple[np.dtype | None, Shape | None, np.ndarray | None] | None],
@@ -41,6 +46,8 @@ def node_types(
         One for each output; None where nothing is known.
     """
     domain = "" if node.domain == "ai.onnx" else node.domain
+    if domain == _BLOCKED:
+        return _blocked_types(node, inputs, outputs, versions)
     version = versions.get(domain)
     if version is None or not onnx.defs.has(node.op_type, version, domain):
         return None
@@ -77,6 +84,32 @@ def node_types(
             (dtype_of(kind.elem_type), shape_of(kind.shape) if kind.HasField("shape") else None)
         )
     return output_types
+
+
+def _blocked_types(
+    node: onnx.NodeProto, inputs: Sequence[Any], outputs: int, versions: Mapping[str, int]
+) -> list[Type] | None:
+    """What `node_types` gives of a node whose channels are in blocks."""
+    if node.op_type in _AS_ONNX:
+        own = onnx.NodeProto(op_type=node.op_type)
+        own.attribute.extend(one for one in node.attribute if not one.name.startswith("activation"))
+        return node_types(own, inputs[:3], outputs, versions)
+    given = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
+    dtype, shape, _ = inputs[0]
+    if shape is None or len(shape) != 4:
+        return [(dtype, None)]
+    batch, channels, *sizes = shape
+    if node.op_type == "Upsample":
+        times = given.get("scales", (1, 1, 1, 1))[2:]
+        sizes = [s * t if isinstance(s, int) else None for s, t in zip(sizes, times, strict=True)]
+    elif node.op_type == "ReorderInput":
+        sizes = [channels, sizes[0]] if given.get("channels_last") else sizes
+        channels = None
+    else:
+        channels = given.get("channels")
+        if given.get("channels_last"):
+            return [(dtype, (batch, *sizes, channels))]
+    return [(dtype, (batch, channels, *sizes))]
 
 
 _VALUES_BYTES = 1 << 30

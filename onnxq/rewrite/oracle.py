@@ -5,6 +5,7 @@ ONNX's own evaluator runs a copy whose weights, inputs and casts are double; onn
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -116,8 +117,10 @@ class Oracle:
             sways: whether to tell how far an output moves with its inputs, whatever computes it.
 
         Raises:
-            RunError: ONNX's evaluator does not know an operator of it.
+            RunError: ONNX's evaluator does not know an operator of it, or is too slow in one.
         """
+        if any(node.op_type in _SLOW for node in model.graph.node):
+            raise ort.RunError("onnx's reference evaluator takes too long")
         wide = _folded(_in_double(model))
         sums = magnitudes(wide.graph)
         if sums is not None:
@@ -405,11 +408,11 @@ def _terms(tensor: TensorProto) -> int:
 def _own_operators() -> list[Any]:
     from onnx.reference.op_run import OpRun
 
-    def made(name: str, function: Callable[..., np.ndarray]) -> Any:
+    def made(name: str, function: Callable[..., np.ndarray], domain: str = "") -> Any:
         def run(self: Any, *inputs: Any, **attributes: Any) -> tuple[np.ndarray]:
             return (function(*inputs, **attributes),)
 
-        return type(name, (OpRun,), {"op_domain": "", "_run": run})
+        return type(name, (OpRun,), {"op_domain": domain, "_run": run})
 
     return [
         made("Conv", _conv),
@@ -419,10 +422,13 @@ def _own_operators() -> list[Any]:
         made("BatchNormalization", _batch_normalization),
         made("GroupNormalization", _group_normalization),
         made("DeformConv", _deform_conv),
+        made("ReorderInput", _in_blocks, _NCHWC),
+        made("ReorderOutput", _out_of_blocks, _NCHWC),
     ]
 
 
 _OWN = _own_operators
+_SLOW = ("GridSample",)
 
 
 def _window(shape: Sequence[int], size: Sequence[int], attributes: Mapping[str, Any]) -> tuple[Any, Any, Any]:
@@ -628,6 +634,38 @@ def _deform_conv(
     filters = w.reshape(groups, w.shape[0] // groups, w.shape[1], -1)
     y = np.einsum("ngckij,gock->ngoij", read, filters).reshape(images, -1, rows, columns)
     return _with_bias(y, b)
+
+
+_NCHWC = "com.microsoft.nchwc"
+
+
+@functools.cache
+def _block() -> int:
+    """How many channels onnxruntime keeps in a block on this CPU, 1 where it has no blocks."""
+    node = onnx.helper.make_node("ReorderInput", ["x"], ["y"], domain=_NCHWC)
+    graph = onnx.helper.make_graph([node], "block", [], [onnx.ValueInfoProto(name="y")])
+    graph.initializer.append(numpy_helper.from_array(np.zeros((1, 4, 1, 1), np.float32), "x"))
+    opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in (("", 17), (_NCHWC, 1))]
+    found = ort.evaluate(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    return found[0].shape[1] if found else 1
+
+
+def _in_blocks(x: np.ndarray, channels_last: int = 0) -> np.ndarray:
+    """Channels in blocks, the last one filled with zeros."""
+    if channels_last:
+        x = np.moveaxis(x, 3, 1)
+    images, channels, *sizes = x.shape
+    filled = np.pad(x, ((0, 0), (0, -channels % _block()), (0, 0), (0, 0)))
+    apart = filled.reshape(images, -1, _block(), *sizes)
+    return np.ascontiguousarray(np.moveaxis(apart, 2, 4)).reshape(filled.shape)
+
+
+def _out_of_blocks(x: np.ndarray, channels_last: int = 0, channels: int = 0) -> np.ndarray:
+    """The first channels of blocks."""
+    images, _, *sizes = x.shape
+    apart = np.moveaxis(x.reshape(images, -1, *sizes, _block()), 4, 2)
+    y = apart.reshape(x.shape)[:, :channels]
+    return np.moveaxis(y, 1, 3) if channels_last else y
 
 
 def _with_bias(y: np.ndarray, b: np.ndarray | None) -> np.ndarray:

@@ -525,7 +525,8 @@ def _endless(seconds: float | None) -> str:
 def _crashes_on_nothing(model: onnx.ModelProto) -> bool:
     """Whether onnxruntime's kernels end the process where a dimension is of size 0."""
     nodes = (node for graph in graphs(model.graph) for node in graph.node)
-    return any(node.op_type in ("LSTM", "GRU", "RNN", "Scan", "Einsum") for node in nodes)
+    crash = ("LSTM", "GRU", "RNN", "Scan", "Einsum")
+    return any(node.op_type in crash or node.domain == "com.microsoft.nchwc" for node in nodes)
 
 
 def _needs_small_integers(model: onnx.ModelProto) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from said import is_said
 
 from onnxq import check, sanitize
-from onnxq.run import ort
+from onnxq.run import ort, trt
 
 READ = ("nearest", "bilinear", "bicubic")
 """The modes that the importer of TensorRT up to 11.1 knows; of any other it makes the first."""
@@ -66,16 +67,16 @@ def test_it_is_read_as_it_is_meant(mode: str, more: str, opset: int, target: str
 
 @pytest.mark.parametrize(("mode", "kind"), [("linear", "LINEAR"), ("cubic", "CUBIC"), ("nearest", "NEAREST")])
 def test_nvidias_parser_reads_the_same_of_what_becomes_of_it(mode: str, kind: str) -> None:
-    trt = pytest.importorskip("tensorrt_rtx")
-    logger = trt.Logger(trt.Logger.ERROR)
-    builder = trt.Builder(logger)
+    rtx = pytest.importorskip("tensorrt_rtx")
+    logger = rtx.Logger(rtx.Logger.ERROR)
+    builder = rtx.Builder(logger)
     network = builder.create_network(0)
-    parser = trt.OnnxParser(network, logger)
+    parser = rtx.OnnxParser(network, logger)
     assert parser.parse(sanitize(model_of(mode), target="tensorrt-11").model.SerializeToString())
     layers = [network.get_layer(index) for index in range(network.num_layers)]
-    (layer,) = [one for one in layers if one.type == trt.LayerType.GRID_SAMPLE]
-    layer.__class__ = trt.IGridSampleLayer
-    assert layer.interpolation_mode == getattr(trt.InterpolationMode, kind)
+    (layer,) = [one for one in layers if one.type == rtx.LayerType.GRID_SAMPLE]
+    layer.__class__ = rtx.IGridSampleLayer
+    assert layer.interpolation_mode == getattr(rtx.InterpolationMode, kind)
 
 
 def refused(model: onnx.ModelProto, target: str, **options: Any) -> list[tuple[str, str]]:
@@ -86,7 +87,7 @@ def refused(model: onnx.ModelProto, target: str, **options: Any) -> list[tuple[s
 def test_a_volume_is_told(tmp_path: Any) -> None:
     """TensorRT samples images only before 11.2; TensorRT-RTX volumes too, of modes of either name."""
     volume = model_of("linear", sizes=VOLUME)
-    ((reason, advice),) = refused(volume, "tensorrt-10")
+    ((reason, advice),) = refused(volume, "tensorrt-10", skip=["grid_sample_gathers"])
     assert is_said(reason, "operator", op="GridSample with 5 dimensions")
     assert "cut the model" in advice
     for target in ("tensorrt-11", "tensorrt-rtx"):
@@ -97,6 +98,23 @@ def test_a_volume_is_told(tmp_path: Any) -> None:
     assert told.severity == "note"
     assert told.reason == "TensorRT 11 takes GridSample with 5 dimensions from 11.2 on"
     assert "cut the model" in told.advice
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize(
+    ("target", "opset", "sizes"), [("tensorrt-10", 20, VOLUME), ("tensorrt-8.2", 16, IMAGE)]
+)
+def test_what_is_not_sampled_is_gathered(
+    target: str, opset: int, sizes: tuple[str, str], padding: str, tmp_path: Path
+) -> None:
+    model = model_of("" if opset < 20 else "linear", opset=opset, sizes=sizes)
+    model.graph.node[0].attribute[-1].s = padding.encode()
+    result = sanitize(model, target=target)
+    assert {node.op_type for node in result.model.graph.node}.isdisjoint({"GridSample"})
+    assert [one.op for one in result.report.unsupported if one.op] == []
+    onnx.save(result.model, tmp_path / "gathered.onnx")
+    if trt.installed() is not None:
+        assert trt.compile_engine(tmp_path / "gathered.onnx").status == "compiled"
 
 
 def test_without_the_rule_it_is_told() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
+import onnxruntime
 import pytest
 from onnx import numpy_helper
 
@@ -59,6 +60,16 @@ def assert_near(model: onnx.ModelProto, after: onnx.ModelProto, relative: float,
     for one, other in zip(outputs(model, feeds), outputs(after, feeds), strict=True):
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
         np.testing.assert_allclose(other.astype("d"), one, rtol=0, atol=relative * np.abs(one).max())
+
+
+def assert_repaired(model: onnx.ModelProto, folder: Path, relative: float, **sizes: int) -> None:
+    result = sanitize(model, prove="always")
+    assert result.report["unsupported"] == result.report["rejected"] == []
+    assert domains(result.model) == {""}
+    assert_near(model, result.model, relative, **sizes)
+    onnx.save(result.model, folder / "after.onnx")
+    engine = trt.compile_engine(folder / "after.onnx")
+    assert (engine.status, engine.reason) == ("compiled", "")
 
 
 CONV = "float[2, 16, 8, 8] x, float[2, 32, 8, 8] z"
@@ -124,13 +135,50 @@ def test_it_compiles_and_computes_the_same(case: str, tmp_path: Path) -> None:
     model = parse(text, opset, **weights)
     onnx.save(model, tmp_path / "before.onnx")
     assert trt.check_parse(tmp_path / "before.onnx")
-    result = sanitize(model, prove="always")
-    assert result.report["unsupported"] == result.report["rejected"] == []
-    assert domains(result.model) == {""}
-    assert_near(model, result.model, 1e-6)
-    onnx.save(result.model, tmp_path / "after.onnx")
-    engine = trt.compile_engine(tmp_path / "after.onnx")
-    assert (engine.status, engine.reason) == ("compiled", "")
+    assert_repaired(model, tmp_path, 1e-6)
+
+
+# What onnxruntime writes for a CPU with vectors: layers with channels in blocks of 8 or 16.
+SAVED: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
+    "odd channels, depthwise": (
+        """g (float[N, 3, 12, 12] x) => (y) { a = Conv <pads = [1, 1, 1, 1]> (x, w, b)  c = Relu (a)
+            d = Conv <group = 36> (c, v)  e = LeakyRelu <alpha = 0.2> (d)  f = Conv (e, u)
+            y = Sigmoid (f) }""",
+        {"w": (36, 3, 3, 3), "b": (36,), "v": (36, 1, 3, 3), "u": (10, 36, 1, 1)},
+    ),
+    "groups, residual, pools": (
+        """g (float[1, 16, 12, 12] x) => (y, z) { a = Conv <pads = [1, 1, 1, 1]> (x, w)  b = Relu (a)
+            c = Conv <pads = [1, 1, 1, 1], group = 2> (b, v)  d = Add (c, b)  e = Relu (d)
+            p = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (e)
+            q = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (p)  y = Conv (q, u)
+            z = GlobalAveragePool (e) }""",
+        {"w": (32, 16, 3, 3), "v": (32, 16, 3, 3), "u": (16, 32, 1, 1)},
+    ),
+    "a decoder": (
+        """g (float[1, 3, 12, 12] x) => (y) { a = Conv <pads = [1, 1, 1, 1]> (x, w)  b = Relu (a)
+            p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (b)  c = Conv <pads = [1, 1, 1, 1]> (p, v)
+            s = Constant <value = float[4] {1, 1, 2, 2}> ()
+            r = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric",
+                nearest_mode = "floor"> (c, , s)
+            d = Concat <axis = 1> (r, b)  e = Conv (d, u)  f = Sigmoid (e)  g = Mul (e, f)
+            h = Conv (g, t)  y = Transpose <perm = [0, 2, 3, 1]> (h) }""",
+        {"w": (16, 3, 3, 3), "v": (16, 16, 3, 3), "u": (16, 32, 1, 1), "t": (16, 16, 1, 1)},
+    ),
+}  # fmt: skip
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", SAVED)
+def test_what_onnxruntime_saved_for_this_cpu_is_turned_back(case: str, tmp_path: Path) -> None:
+    text, shapes = SAVED[case]
+    model = parse(text, **shapes)
+    settings = onnxruntime.SessionOptions()
+    settings.optimized_model_filepath, settings.log_severity_level = str(tmp_path / "saved.onnx"), 3
+    onnxruntime.InferenceSession(model.SerializeToString(), settings)
+    saved = onnx.load(tmp_path / "saved.onnx")
+    if "com.microsoft.nchwc" not in domains(saved):
+        pytest.skip("onnxruntime keeps no channels in blocks on this CPU")
+    assert_repaired(saved, tmp_path, 2e-6, N=2)
 
 
 def test_types_are_known_behind_what_was_fused(monkeypatch: pytest.MonkeyPatch) -> None:
