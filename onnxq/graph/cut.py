@@ -13,6 +13,7 @@ from onnxq.base.grouped import grouped, reached
 from onnxq.graph.infer import Symbols, infer
 from onnxq.graph.load import graphs
 from onnxq.graph.model import Model
+from onnxq.graph.moves import MOVES
 from onnxq.graph.order import reads
 from onnxq.graph.parts import runnable_part
 from onnxq.graph.source import without_graph
@@ -73,6 +74,72 @@ def cut(
             hint="cut at a tensor in the middle; onnxq inspect --ops lists the operators",
         )
     return _build(model, proto, flow, parts, ask)
+
+
+_SIZES = frozenset({*MOVES, "Shape", "Size", "Cast", "Concat", "Constant", "ConstantOfShape"})
+"""What tells or moves sizes: where that only feeds nodes that are apart, it is apart with them."""
+
+
+class Cutter:
+    """A model to be cut again and again around nodes that are named."""
+
+    def __init__(self, model: Model, ask: Ask | None = None) -> None:
+        """Nothing is cut yet; `ask` as in `cut`."""
+        self._model, self._ask = model, ask
+        self._proto = model.to_proto()
+        self._flow = _Flow(self._proto.graph)
+        nodes = self._proto.graph.node
+        self._index = {nodes[index].name: index for index in sorted(self._flow.living)}
+        self._outer = {inner.name: outer.name for outer, inner in self._flow.in_bodies()}
+        self._readers: dict[str, set[int]] = {}
+        for index in self._index.values():
+            for name in self._flow.reads[index]:
+                self._readers.setdefault(name, set()).add(index)
+
+    def holder(self, name: str) -> str:
+        """The node of the main graph that a node is, or is in a body of; "" where no output needs it."""
+        found = self._outer.get(name, name)
+        return found if found in self._index else ""
+
+    def readers(self, tensor: str) -> list[str]:
+        """The nodes that read a tensor."""
+        return [self._proto.graph.node[index].name for index in sorted(self._readers.get(tensor, ()))]
+
+    def around(self, apart: Collection[str], behind: Sequence[Collection[str]] = ()) -> list[Piece]:
+        """All pieces, as few as the order of the graph allows; one where there is nothing to cut.
+
+        Args:
+            apart: nodes that go into pieces of their own, with what tells sizes to them alone.
+            behind: sets of nodes; each, with all that it depends on, is cut from the rest.
+
+        Raises:
+            UserError: the type of a tensor between two pieces is not known.
+        """
+        chosen = {self._index[name] for name in apart}
+        for index in sorted(self._index.values(), reverse=True):
+            node = self._proto.graph.node[index]
+            read = set().union(*(self._readers.get(name, set()) for name in node.output))
+            feeds = bool(read) and read <= chosen and not set(node.output) & set(self._flow.outputs)
+            if feeds and not node.domain and node.op_type in _SIZES:
+                chosen.add(index)
+        before = [self._flow.before(self._given(names)) for names in behind]
+        return self._built(self._flow.parts(_stages(self._flow, before, chosen), chosen))
+
+    def part(self, names: Collection[str]) -> Piece:
+        """Some nodes; what they give to others is an output.
+
+        Raises:
+            UserError: the type of an input or output is not known.
+        """
+        nodes = sorted(self._index[name] for name in names)
+        rest = sorted(set(self._index.values()).difference(nodes))
+        return self._built(self._flow.parts([nodes, rest] if rest else [nodes], ())[:1])[0]
+
+    def _given(self, names: Iterable[str]) -> list[str]:
+        return [one for name in names for one in self._proto.graph.node[self._index[name]].output if one]
+
+    def _built(self, parts: Sequence[_Part]) -> list[Piece]:
+        return _build(self._model, self._proto, self._flow, parts, self._ask)
 
 
 def extract_between(model: Model, start: Sequence[str], end: Sequence[str], ask: Ask | None = None) -> Piece:

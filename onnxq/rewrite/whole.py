@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -199,8 +199,16 @@ class WholeModel:
         return verdict
 
     @made_up()
-    def made_up(self, count: int) -> list[dict[str, np.ndarray]]:
-        """So many samples like those that the original runs on; none where it runs on none."""
+    def made_up(
+        self, count: int, shapes: Mapping[str, Sequence[int]] | None = None
+    ) -> list[dict[str, np.ndarray]]:
+        """So many samples like those that the original runs on; none where it runs on none.
+
+        Args:
+            count: how many.
+            shapes: the shapes of inputs, where they are given.
+        """
+        self._inputs = [(name, dtype, (shapes or {}).get(name, shape)) for name, dtype, shape in self._inputs]
         self._run_original({})
         generator, decided = np.random.default_rng(0), {name for one in self._decided for name in one}
         return [
