@@ -43,11 +43,12 @@ from onnxq.graph.model import Model
 from onnxq.graph.types import dtype_of, elem_type_of, shape_of
 from onnxq.graph.view import Tensor
 from onnxq.inspection.opened_data import open_data, specs_of
-from onnxq.inspection.until_compiles import Seen, check_compiles, cut_until_compiles, share_in_engines
+from onnxq.inspection.until_compiles import Cutting, Seen, check_compiles, share_in_engines
 from onnxq.options.call_options import ExtractOptions, RunPiecesOptions, SplitOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
 from onnxq.pipeline.compiler import check_device
+from onnxq.pipeline.job import Job
 from onnxq.rewrite.whole import WholeModel
 from onnxq.run import ort, trt
 from onnxq.run.compare import OutputAccuracy, compare_models
@@ -179,7 +180,7 @@ def split(
         until_compiles: asks NVIDIA's compiler, and cuts around what it refuses until each piece that is for
             TensorRT compiles; the rest runs in onnxruntime.
         observe: is told the steps.
-        options: groups of options, or fields of these as keywords of their own: `target="tensorrt-rtx"`. Those
+        options: groups of options, or fields of these as keywords of their own: `target="tensorrt-rtx"`. All
             but `runtime` are for `until_compiles`.
 
     Raises:
@@ -246,19 +247,31 @@ def _until_compiles(opened: Model, data: DataSource | None, asked: Options, tell
         samples = [sample.feeds for sample in watched(chosen, progress)]
     else:
         samples = sizes or whole.made_up(2)
-    seen = Seen.of(opened, sizes + samples * (samples is not sizes))
-    opened.typical_shapes = {name: shapes[0] for name, shapes in seen.shapes.items()}
+    fed = sizes + samples * (samples is not sizes)
     sm = asked.compilation.sm(target)
-    around = cut_until_compiles(opened, target, sm, seen, lambda done: tell("compile", done, None))
-    macs, share, uncounted = share_in_engines(opened, around)
+
+    def cutting(model: Model) -> Cutting:
+        return Cutting(model, target, sm, Seen.of(model, fed), lambda done: tell("compile", done, None))
+
+    model, first, changes = opened, cutting(opened), 0
+    tried = [first]
+    if first.whole:  # what `sanitize` makes of it may compile, or more of it
+        repairs = replace(asked.repairs, pairs="keep")
+        job = Job.of(opened.path or opened.source, repairs, asked.inputs, tell).sanitized()
+        if job.rewrites.changes:
+            model, changes = job.model, len(job.rewrites.changes)
+            tried.append(cutting(model))
+    around = tried[-1].around()
+    macs, share, uncounted = share_in_engines(model, around)
     outputs = _chained(opened, around.pieces, samples) if samples else []
     made = _pieces(opened, around.pieces)
     until = UntilCompiles(
         target=target.name,
         sm=sm,
         compiler=trt.installed() or "",
-        compilations=around.compilations,
-        whole=around.whole,
+        compilations=sum(one.compilations for one in tried),
+        whole=first.whole,
+        repairs=changes,
         share=share,
         uncounted=tuple(uncounted),
         samples=len(samples),

@@ -1,4 +1,4 @@
-"""Cutting a model until each piece that is for an engine compiles: what NVIDIA's compiler refuses is apart."""
+"""Cutting a model until each piece for an engine compiles: what NVIDIA's compiler refuses is apart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -48,12 +47,14 @@ class Seen:
 
     @classmethod
     def of(cls, model: Model, samples: Iterable[Mapping[str, np.ndarray]]) -> Seen:
-        """Runs a model on samples, `{input: array}`, node by node.
+        """Runs a model on samples, `{input: array}`, node by node; its `typical_shapes` are the first one's.
 
         Raises:
             RunError: it does not run.
         """
-        proto, seen = model.to_proto(), cls()
+        proto, seen, samples = model.to_proto(), cls(), list(samples)
+        if not samples:
+            return seen
         tensors = dict.fromkeys(name for node in proto.graph.node for name in node.output if name)
         session = ort.opened(proto, tensors, model.data_dir)
         for feeds in samples:
@@ -61,6 +62,7 @@ class Seen:
             for name, value in {**feeds, **dict(zip(session.outputs, values, strict=True))}.items():
                 if isinstance(value, np.ndarray):
                     seen._add(name, value)
+        model.typical_shapes = {name: shapes[0] for name, shapes in seen.shapes.items()}
         return seen
 
     def _add(self, name: str, value: np.ndarray) -> None:
@@ -92,15 +94,11 @@ class Around:
         pieces: in the order in which they run.
         refused: by node, why it is in no engine.
         profiles: of each piece, the shapes of its dynamic inputs as compiled for.
-        whole: why the compiler does not take the model in one piece; "" where it does.
-        compilations: how many there were.
     """
 
     pieces: Sequence[Piece]
     refused: Mapping[str, NotTaken]
     profiles: Sequence[Mapping[str, Profile]]
-    whole: str
-    compilations: int
 
 
 def check_compiles(target: Target) -> None:
@@ -119,66 +117,70 @@ def check_compiles(target: Target) -> None:
         )
 
 
-def cut_until_compiles(
-    model: Model, target: Target, sm: int, seen: Seen, tell: Callable[[int], None]
-) -> Around:
+class Cutting:
     """Asks the compiler, and cuts a model around what it refuses.
 
-    Nodes that the target's table or the parser name are apart at once. Where the builder fails, the first node
-    with which a piece fails is searched for by halves: it is apart if it does not compile alone; else the piece
-    is cut in front of it.
+    Nodes that the target's table or the parser name are apart at once. Where the builder fails, the first
+    node with which a piece fails is searched for by halves: it is apart if it does not compile alone; else
+    the piece is cut in front of it.
 
-    Args:
-        model: the model.
-        target: what the engines are for.
-        sm: the compute capability, 89 for 8.9.
-        seen: what its tensors were in runs.
-        tell: is told how many compilations there were.
-
-    Raises:
-        UserError: the type of a tensor at which the model is cut is not known.
+    Attributes:
+        whole: why it is not compiled in one piece; "" where it is.
     """
-    return _Search(model, target, sm, seen, tell).found()
 
+    def __init__(self, model: Model, target: Target, sm: int, seen: Seen, tell: Callable[[int], None]) -> None:
+        """Compiles the model in one piece.
 
-class _Search:
-    def __init__(
-        self,
-        model: Model,
-        target: Target,
-        sm: int,
-        seen: Seen,
-        tell: Callable[[int], None],
-    ) -> None:
+        Args:
+            model: the model.
+            target: what the engines are for.
+            sm: the compute capability, 89 for 8.9.
+            seen: what its tensors were in runs.
+            tell: is told how many compilations there were.
+
+        Raises:
+            UserError: no output needs a node.
+        """
         self._model, self._sm, self._seen, self._tell = model, sm, seen, tell
         self._cutter = Cutter(model, ort.output_types)
         self._ops = {node.name: node.op for node in model.nodes}
         self._refused: dict[str, NotTaken] = {}
+        self._engines: dict[tuple[tuple[str, ...], ...], trt.Engine] = {}
         if target.name != COMPILER:  # of its own operators the compiler itself knows more
             for one in unsupported(model, target):
                 self._refuse(one.node, one.reason)
-        self._engines: dict[tuple[tuple[str, ...], ...], trt.Engine] = {}
-
-    def found(self) -> Around:
-        """The pieces."""
-        behind: list[Sequence[str]] = []
-        (whole,) = self._cutter.around(()) or [None]
-        if whole is None:
+        whole = self._cutter.around(())
+        if not whole:
             raise UserError("no node of the model computes an output", hint="there is nothing to compile")
-        engine = self._engine(whole)
+        told = next(iter(self._refused.values()), None)
+        engine = self._engine(whole[0])
+        self.whole = _first(engine) if engine.status != "compiled" else told.reason if told else ""
+
+    @property
+    def compilations(self) -> int:
+        """How many there were."""
+        return len(self._engines)
+
+    def around(self) -> Around:
+        """The pieces.
+
+        Raises:
+            UserError: the type of a tensor at which the model is cut is not known.
+        """
+        behind: list[Sequence[str]] = []
         while True:
             pieces = self._cutter.around(self._refused, behind)
             failing = [piece for piece in pieces if not piece.isolated and not self._compiles(piece)]
             if not failing:
                 break
-            if len(self._engines) >= MOST:
+            if self.compilations >= MOST:
                 why = noted("until-compiles.unsearched", most=MOST)
-                _ = [self._refuse(node, why) for piece in failing for node in piece.nodes]
-            elif not any([self._named(piece) for piece in failing]):
+                for node in (node for piece in failing for node in piece.nodes):
+                    self._refuse(node, why)
+            elif not [piece for piece in failing if self._named(piece)]:
                 behind += filter(None, [self._located(failing[0])])
         profiles = [{} if one.isolated else self._engine(one).profiles for one in pieces]
-        first = trt.plain(engine.reason).splitlines()[:1]
-        return Around(pieces, self._refused, profiles, "".join(first), len(self._engines))
+        return Around(pieces, self._refused, profiles)
 
     def _refuse(self, node: str, why: str) -> bool:
         """Whether this node, or the one around it, is apart from now on."""
@@ -282,16 +284,16 @@ def macs_of(node: Node) -> int | None:
     return None
 
 
-def share_in_engines(model: Model, around: Around) -> tuple[list[int | None], float | None, list[str]]:
+def share_in_engines(model: Model, around: Around) -> tuple[list[int], float | None, list[str]]:
     """How much of a model's multiply-accumulates is in engines.
 
     Returns:
-        Those of each piece, None where none of it is known; the share in engines, None where there are none; and
-        the nodes whose are not known.
+        Those of each piece, as far as they are known; the share in engines, None where there are none; and the
+        nodes whose are not known.
     """
     counts = {node.name: macs_of(node) for node in model.nodes}
     unknown = [name for name, count in counts.items() if count is None]
     each = [sum(counts.get(name) or 0 for name in piece.nodes) for piece in around.pieces]
     total = math.fsum(each)
     inside = math.fsum(macs for macs, piece in zip(each, around.pieces, strict=True) if not piece.isolated)
-    return list(each), inside / total if total else None, unknown
+    return each, inside / total if total else None, unknown

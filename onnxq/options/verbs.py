@@ -168,8 +168,8 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
     "Cut a model": {
         "pieces split": Verb(
             (*_DATA, Repairs, Inputs, Compilation, Runtime), data="--data",
-            without=("rules", *_REPAIRING, "shapes", "assume", "freeze", "batch", "profile_weights", "compile",
-                     "dla"),
+            without=("rules", *_REPAIRING, "shapes", "assume", "freeze", "batch", "profile_weights",
+                     "compile", "dla"),
             first=_flags("until-compiles at at-op output target device data profile"),
         ),
         "pieces run": Verb(

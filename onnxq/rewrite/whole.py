@@ -208,7 +208,8 @@ class WholeModel:
             count: how many.
             shapes: the shapes of inputs, where they are given.
         """
-        self._inputs = [(name, dtype, (shapes or {}).get(name, shape)) for name, dtype, shape in self._inputs]
+        given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+        self._inputs = [(name, dtype, given.get(name, shape)) for name, dtype, shape in self._inputs]
         self._run_original({})
         generator, decided = np.random.default_rng(0), {name for one in self._decided for name in one}
         return [
