@@ -237,7 +237,9 @@ def _until_compiles(opened: Model, data: DataSource | None, asked: Options, tell
     check_device(asked.compilation, target)
     stated = profiles_of([one.name for one in opened.inputs], asked.inputs.profiles or {})
     points = [
-        {name: profile[place] for name, profile in one.items()} for one in stated.values() for place in (1, 0, 2)
+        {name: profile[place] for name, profile in one.items()}
+        for one in stated.values()
+        for place in (1, 0, 2)
     ]
     tell("run", None, None)
     whole = WholeModel(opened)
@@ -287,13 +289,13 @@ def _until_compiles(opened: Model, data: DataSource | None, asked: Options, tell
         )
     )  # fmt: skip
     notes = () if samples else (noted("pieces.not-run"),)
-    made.manifest = replace(
-        made.manifest, pieces=pieces, until=until, notes=(*made.manifest.notes, *notes)
-    )
+    made.manifest = replace(made.manifest, pieces=pieces, until=until, notes=(*made.manifest.notes, *notes))
     return made
 
 
-def _chained(opened: Model, pieces: Sequence[Piece], samples: Sequence[Mapping[str, np.ndarray]]) -> list[OutputAccuracy]:
+def _chained(
+    opened: Model, pieces: Sequence[Piece], samples: Sequence[Mapping[str, np.ndarray]]
+) -> list[OutputAccuracy]:
     """Each output of the pieces in a chain beside the model's."""
 
     def loaded(model: onnx.ModelProto) -> Session:

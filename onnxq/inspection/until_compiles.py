@@ -128,7 +128,9 @@ class Cutting:
         whole: why it is not compiled in one piece; "" where it is.
     """
 
-    def __init__(self, model: Model, target: Target, sm: int, seen: Seen, tell: Callable[[int], None]) -> None:
+    def __init__(
+        self, model: Model, target: Target, sm: int, seen: Seen, tell: Callable[[int], None]
+    ) -> None:
         """Compiles the model in one piece.
 
         Args:
@@ -288,8 +290,8 @@ def share_in_engines(model: Model, around: Around) -> tuple[list[int], float | N
     """How much of a model's multiply-accumulates is in engines.
 
     Returns:
-        Those of each piece, as far as they are known; the share in engines, None where there are none; and the
-        nodes whose are not known.
+        Those of each piece, as far as they are known; the share in engines, None where there are none; and
+        the nodes whose are not known.
     """
     counts = {node.name: macs_of(node) for node in model.nodes}
     unknown = [name for name, count in counts.items() if count is None]

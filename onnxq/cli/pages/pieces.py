@@ -63,9 +63,13 @@ def _answer(document: Manifest) -> str:
     apart = [piece for piece in document.pieces if piece.runs == "onnxruntime"]
     engines = len(document.pieces) - len(apart)
     share = "" if until.share is None else say("pieces.share", share=f"{until.share:.1%}".replace("%", " %"))
-    compiled = say("pieces.compile", pieces=pieces, engines=engines, share=share)
-    nodes = first_few([f"{one.op} ({one.node!r})" for piece in apart for one in piece.refused], _FEW, "")
-    return "; ".join([compiled, *([say("pieces.apart", pieces=len(apart), nodes=nodes)] if apart else [])])
+    one = ".one" * (engines == 1)
+    texts = [say(f"pieces.compile{one}", pieces=pieces, engines=engines, share=share)]
+    if apart:
+        one, refused = ".one" * (len(apart) == 1), [entry for piece in apart for entry in piece.refused]
+        nodes = first_few([f"{entry.op} ({entry.node!r})" for entry in refused], _FEW, "")
+        texts.append(say(f"pieces.apart{one}", pieces=len(apart), nodes=nodes))
+    return "; ".join(texts)
 
 
 def _proof(page: Page, until: UntilCompiles) -> None:
