@@ -2,10 +2,10 @@
 
     python -m benchmarks.until_compiles [GLOB ...] [--every N] [--rows FILE]
 
-Of the corpus and the cases (ONNXQ_CORPUS names the corpus, the cases are beside it) and of the constructs of
-`tests/constructs`: all that onnxruntime runs and the compiler refuses. The pieces are written, read again, and
-run beside the original. Good is: the chain's outputs are the original's, bit for bit or 60 dB near, and 95 % of
-the multiply-accumulates are in engines.
+Of the corpus and the cases (ONNXQ_CORPUS names the corpus, the cases are beside it) and of the constructs
+of `tests/constructs`: all that onnxruntime runs and the compiler refuses. The pieces are written, read again,
+and run beside the original. Good is: the chain's outputs are the original's, bit for bit or 60 dB near, and
+95 % of the multiply-accumulates are in engines.
 """
 
 from __future__ import annotations
@@ -30,13 +30,12 @@ from tests.constructs.verdicts import stored
 
 TARGET = "tensorrt-rtx"
 NEAR, SHARE = 60.0, 0.95
-_TYPES = {"FLOAT": np.float32, "FLOAT16": np.float16, "INT32": np.int32, "INT64": np.int64, "BOOL": np.bool_}
 
 Row = dict[str, Any]
 
 
 def models() -> Iterator[tuple[str, str, Any, Any]]:
-    """Each model that may be refused: what it is of, its name, the model, and what is fed to it (None: made up)."""
+    """Each model that may be refused: what it is of, its name, itself, and its data (None: made up)."""
     corpus = Path(os.environ.get("ONNXQ_CORPUS", ""))
     for entry in json.loads((corpus / "manifest.json").read_text("utf-8")) if corpus.name else ():
         if entry["onnxruntime"] == "ok" and not entry["tensorrt_rtx"]["builds"]:
@@ -53,10 +52,14 @@ def _fed(entry: Mapping[str, Any]) -> list[dict[str, np.ndarray]]:
     """Random samples of the shapes that are known to run."""
     random, feeds = np.random.default_rng(0), {}
     for info in entry["inputs"]:
-        shape, kind = entry["run_shapes"][info["name"]], np.dtype(_TYPES[info["dtype"]])
+        shape, kind = entry["run_shapes"][info["name"]], _dtype(info["dtype"])
         value = random.standard_normal(shape) if kind.kind == "f" else random.integers(0, 2, shape)
         feeds[info["name"]] = np.asarray(16000 if info["name"] == "sr" else value).astype(kind)
     return [feeds]
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    return onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.DataType.Value(name))
 
 
 def cut(model: Any, data: Any) -> Row:
