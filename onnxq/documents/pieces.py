@@ -48,6 +48,7 @@ class PieceWritten(DocumentPart):
         refused: its nodes that the target or its compiler does not take, with why.
         macs: multiply-accumulates of its nodes, as far as they are known; None where nobody asked.
         profiles: smallest, usual and largest shape of its dynamic inputs, as compiled for.
+        numbers: the same of the numbers in its integer inputs, which may decide sizes.
     """
 
     file: str | None
@@ -58,6 +59,7 @@ class PieceWritten(DocumentPart):
     refused: tuple[NotTaken, ...] = ()
     macs: int | None = None
     profiles: Mapping[str, Profile] = field(default_factory=dict)
+    numbers: Mapping[str, Profile] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

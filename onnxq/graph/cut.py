@@ -76,7 +76,7 @@ def cut(
     return _build(model, proto, flow, parts, ask)
 
 
-_SIZES = frozenset({*MOVES, "Shape", "Size", "Cast", "Concat", "Constant", "ConstantOfShape"})
+_SIZES = frozenset({*MOVES, "Shape", "Size", "Cast", "Concat", "ConstantOfShape"} - {"MaxPool"})
 """What tells or moves sizes: where that only feeds nodes that are apart, it is apart with them."""
 
 
@@ -101,12 +101,10 @@ class Cutter:
         found = self._outer.get(name, name)
         return found if found in self._index else ""
 
-    def readers(self, tensor: str) -> list[str]:
-        """The nodes that read a tensor."""
-        return [self._proto.graph.node[index].name for index in sorted(self._readers.get(tensor, ()))]
-
     def around(self, apart: Collection[str], behind: Sequence[Collection[str]] = ()) -> list[Piece]:
         """All pieces, as few as the order of the graph allows; one where there is nothing to cut.
+
+        Sizes are computed in the piece that reads them, where that is one for an engine.
 
         Args:
             apart: nodes that go into pieces of their own, with what tells sizes to them alone.
@@ -116,14 +114,21 @@ class Cutter:
             UserError: the type of a tensor between two pieces is not known.
         """
         chosen = {self._index[name] for name in apart}
-        for index in sorted(self._index.values(), reverse=True):
-            node = self._proto.graph.node[index]
-            read = set().union(*(self._readers.get(name, set()) for name in node.output))
-            feeds = bool(read) and read <= chosen and not set(node.output) & set(self._flow.outputs)
-            if feeds and not node.domain and node.op_type in _SIZES:
+        sizes = {
+            index: read for index in sorted(self._index.values(), reverse=True) if (read := self._fed(index))
+        }
+        for index, read in sizes.items():
+            if read <= chosen:
                 chosen.add(index)
         before = [self._flow.before(self._given(names)) for names in behind]
-        return self._built(self._flow.parts(_stages(self._flow, before, chosen), chosen))
+        return self._built(self._flow.parts(_stages(self._flow, before, chosen, sizes), chosen))
+
+    def _fed(self, index: int) -> set[int]:
+        """The nodes that read what one gives, where that tells or moves sizes, and no output is of it."""
+        node = self._proto.graph.node[index]
+        if node.domain or node.op_type not in _SIZES or set(node.output) & set(self._flow.outputs):
+            return set()
+        return set().union(*(self._readers.get(name, set()) for name in node.output))
 
     def part(self, names: Collection[str]) -> Piece:
         """Some nodes; what they give to others is an output.
@@ -371,13 +376,19 @@ def operator_name(node: onnx.NodeProto) -> str:
     return f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else str(node.op_type)
 
 
-def _stages(flow: _Flow, before: Sequence[Collection[int]], apart: Collection[int]) -> list[list[int]]:
+def _stages(
+    flow: _Flow,
+    before: Sequence[Collection[int]],
+    apart: Collection[int],
+    late: Mapping[int, Collection[int]] | None = None,
+) -> list[list[int]]:
     """The living nodes in groups that can run one after another.
 
     A node's first number is how many cuts it is behind: never less than its producers', and more
     for who reads a tensor that is cut at. The second, among the nodes of the same first number, is
     the smallest that is not below its producers', even for nodes that stay and odd for those
-    apart: one more at each crossing, so that there are no more groups than a path has crossings.
+    apart: one more at each crossing, so that there are no more groups than a path has crossings. A node of
+    `late` is as late as its readers, which are its value, where these are not apart.
     """
     stage: dict[int, tuple[int, int]] = {}
     for index in sorted(flow.living):
@@ -385,7 +396,11 @@ def _stages(flow: _Flow, before: Sequence[Collection[int]], apart: Collection[in
         makers = (flow.maker[name] for name in flow.reads[index] if name in flow.maker)
         level = max((stage[maker][1] for maker in makers if stage[maker][0] == behind), default=0)
         stage[index] = (behind, level + (level % 2 != (index in apart)))
-    groups = grouped((key, index) for index, key in stage.items())
+    for index, readers in (late or {}).items():
+        first = min(stage[reader] for reader in readers)
+        if index not in apart and first[0] == stage[index][0] and first[1] % 2 == 0:
+            stage[index] = first
+    groups = grouped((key, index) for index, key in sorted(stage.items()))
     return [groups[key] for key in sorted(groups)]
 
 

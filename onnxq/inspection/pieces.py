@@ -281,11 +281,11 @@ def _until_compiles(opened: Model, data: DataSource | None, asked: Options, tell
     )
     pieces = tuple(
         replace(
-            one, macs=count, profiles=profiles,
+            one, macs=count, profiles=profiles, numbers=numbers,
             refused=tuple(around.refused[node] for node in piece.nodes if node in around.refused),
         )
-        for one, piece, count, profiles in zip(
-            made.manifest.pieces, around.pieces, macs, around.profiles, strict=True
+        for one, piece, count, profiles, numbers in zip(
+            made.manifest.pieces, around.pieces, macs, around.profiles, around.numbers, strict=True
         )
     )  # fmt: skip
     notes = () if samples else (noted("pieces.not-run"),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -94,11 +95,13 @@ class Around:
         pieces: in the order in which they run.
         refused: by node, why it is in no engine.
         profiles: of each piece, the shapes of its dynamic inputs as compiled for.
+        numbers: likewise those in its integer inputs, which may decide sizes.
     """
 
     pieces: Sequence[Piece]
     refused: Mapping[str, NotTaken]
     profiles: Sequence[Mapping[str, Profile]]
+    numbers: Sequence[Mapping[str, Profile]]
 
 
 def check_compiles(target: Target) -> None:
@@ -170,19 +173,20 @@ class Cutting:
             UserError: the type of a tensor at which the model is cut is not known.
         """
         behind: list[Sequence[str]] = []
-        while True:
+        for rounds in itertools.count():
             pieces = self._cutter.around(self._refused, behind)
             failing = [piece for piece in pieces if not piece.isolated and not self._compiles(piece)]
             if not failing:
                 break
-            if self.compilations >= MOST:
+            if max(rounds, self.compilations) >= MOST:
                 why = noted("until-compiles.unsearched", most=MOST)
                 for node in (node for piece in failing for node in piece.nodes):
                     self._refuse(node, why)
             elif not [piece for piece in failing if self._named(piece)]:
                 behind += filter(None, [self._located(failing[0])])
         profiles = [{} if one.isolated else self._engine(one).profiles for one in pieces]
-        return Around(pieces, self._refused, profiles)
+        numbers = [{} if one.isolated else self._numbers(one.model.graph.input) for one in pieces]
+        return Around(pieces, self._refused, profiles, numbers)
 
     def _refuse(self, node: str, why: str) -> bool:
         """Whether this node, or the one around it, is apart from now on."""
@@ -229,16 +233,20 @@ class Cutting:
                 set_shape(entry.type.tensor_type, (None,) * len(profile[0]))
         key = piece.nodes, *(tuple(one.name for one in side) for side in (inputs, piece.model.graph.output))
         if key not in self._engines:
-            numbers = {one.name: self._seen.three_numbers(one.name) for one in inputs}
             with interrupts.Folder() as folder:
                 path = Path(folder) / "piece.onnx"
                 files.save_model(piece.model, path, self._model.data_dir)
                 self._engines[key] = trt.compile_engine(
-                    path, sm=self._sm, profiles=self._profiles(inputs), timeout=_SECONDS,
-                    numbers={name: three for name, three in numbers.items() if three is not None},
+                    path, sm=self._sm, profiles=self._profiles(inputs), numbers=self._numbers(inputs),
+                    timeout=_SECONDS,
                 )  # fmt: skip
             self._tell(len(self._engines))
         return self._engines[key]
+
+    def _numbers(self, inputs: Iterable[onnx.ValueInfoProto]) -> dict[str, Profile]:
+        """The numbers in inputs that may decide sizes."""
+        three = {one.name: self._seen.three_numbers(one.name) for one in inputs}
+        return {name: numbers for name, numbers in three.items() if numbers is not None}
 
     def _profiles(self, inputs: Iterable[onnx.ValueInfoProto]) -> dict[str, Profile]:
         """The shapes of dynamic inputs, as they were in runs."""
