@@ -91,6 +91,8 @@ class Cutter:
         nodes = self._proto.graph.node
         self._index = {nodes[index].name: index for index in sorted(self._flow.living)}
         self._outer = {inner.name: outer.name for outer, inner in self._flow.in_bodies()}
+        known = known_types(model, [*self._flow.maker], ask)
+        self._untyped = {name for name in self._flow.maker if name not in known}
         self._readers: dict[str, set[int]] = {}
         for index in self._index.values():
             for name in self._flow.reads[index]:
@@ -117,6 +119,11 @@ class Cutter:
         sizes = {
             index: read for index in sorted(self._index.values(), reverse=True) if (read := self._fed(index))
         }
+        for index in self._index.values():  # no file can say what passes there
+            if any(
+                name in self._untyped and self._flow.maker[name] in chosen for name in self._flow.reads[index]
+            ):
+                chosen.add(index)
         for index, read in sizes.items():
             if read <= chosen:
                 chosen.add(index)
@@ -451,7 +458,27 @@ def boundary_types(
     names: Sequence[str],
     ask: Callable[[onnx.ModelProto], Mapping[str, onnx.TypeProto]] | None,
 ) -> dict[str, onnx.ValueInfoProto]:
-    """The types of tensors of the main graph.
+    """The types of tensors of the main graph; arguments as of `known_types`.
+
+    Raises:
+        UserError: nobody knows the type of a tensor.
+    """
+    types = known_types(model, names, ask)
+    for name in names:
+        if name not in types:
+            raise UserError(
+                f"the type of tensor {name!r} is not known, which an input or output must have",
+                hint="cut at another tensor, or state its type in the model's value_info",
+            )
+    return {name: types[name] for name in names}
+
+
+def known_types(
+    model: Model,
+    names: Sequence[str],
+    ask: Callable[[onnx.ModelProto], Mapping[str, onnx.TypeProto]] | None,
+) -> dict[str, onnx.ValueInfoProto]:
+    """The types of tensors of the main graph, as far as somebody knows them.
 
     What the file declares is believed only where inference from the inputs' types finds no shape: a
     wrong shape inside a model does not matter to onnxruntime, that of an input does.
@@ -461,9 +488,6 @@ def boundary_types(
         names: the tensors.
         ask: tells the types of a model's outputs where ONNX's inference knows nothing (operators
             of onnxruntime's own, say).
-
-    Raises:
-        UserError: nobody knows the type of a tensor.
     """
     skeleton = model.to_proto(weights=False)
     shapes = {tensor.name: tensor.shape for tensor in model.inputs}
@@ -477,13 +501,7 @@ def boundary_types(
     unknown = [name for name in names if name not in types]
     if unknown and ask is not None:
         types |= _asked(skeleton, unknown, ask)
-    for name in names:
-        if name not in types:
-            raise UserError(
-                f"the type of tensor {name!r} is not known, which an input or output must have",
-                hint="cut at another tensor, or state its type in the model's value_info",
-            )
-    return {name: types[name] for name in names}
+    return types
 
 
 def is_typed(kind: onnx.TypeProto) -> bool:

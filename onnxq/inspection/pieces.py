@@ -38,6 +38,7 @@ from onnxq.documents.pieces import (
 )
 from onnxq.emit import files
 from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_name
+from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.types import dtype_of, elem_type_of, shape_of
@@ -244,7 +245,7 @@ def _until_compiles(opened: Model, data: DataSource | None, asked: Options, tell
     tell("run", None, None)
     whole = WholeModel(opened)
     sizes = [one for shapes in filter(None, points) for one in whole.made_up(1, shapes)]
-    if data is not None:
+    if data is not None and ort.loads(opened.source, opened.data_dir):
         _, chosen, progress = open_data(data, specs_of(opened), asked, _SAMPLES, tell, "run")
         samples = [sample.feeds for sample in watched(chosen, progress)]
     else:
@@ -289,6 +290,8 @@ def _until_compiles(opened: Model, data: DataSource | None, asked: Options, tell
         )
     )  # fmt: skip
     notes = () if samples else (noted("pieces.not-run"),)
+    if set(uncounted) & around.refused.keys() and (hint := freeze_hint(opened.source)):
+        notes += (hint,)
     made.manifest = replace(made.manifest, pieces=pieces, until=until, notes=(*made.manifest.notes, *notes))
     return made
 

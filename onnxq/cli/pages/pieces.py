@@ -62,27 +62,33 @@ def _answer(document: Manifest) -> str:
         return pieces
     apart = [piece for piece in document.pieces if piece.runs == "onnxruntime"]
     engines = len(document.pieces) - len(apart)
-    share = "" if until.share is None else say("pieces.share", share=f"{until.share:.1%}".replace("%", " %"))
+    share = (
+        ""
+        if until.share is None
+        else say("pieces-compile.share", share=f"{until.share:.1%}".replace("%", " %"))
+    )
     one = ".one" * (engines == 1)
-    texts = [say(f"pieces.compile{one}", pieces=pieces, engines=engines, share=share)]
+    texts = [say(f"pieces-compile{one}", pieces=pieces, engines=engines, share=share)]
     if apart:
         one, refused = ".one" * (len(apart) == 1), [entry for piece in apart for entry in piece.refused]
         nodes = first_few([f"{entry.op} ({entry.node!r})" for entry in refused], _FEW, "")
-        texts.append(say(f"pieces.apart{one}", pieces=len(apart), nodes=nodes))
+        texts.append(say(f"pieces-apart{one}", pieces=len(apart), nodes=nodes))
     return "; ".join(texts)
 
 
 def _proof(page: Page, until: UntilCompiles) -> None:
     """What the compiler was asked, and what the chain gives beside the original."""
-    whole = say("pieces.whole", why=until.whole) if until.whole else say("pieces.as-is")
-    repaired = say("pieces.repaired", changes=counted(until.repairs, "change")) if until.repairs else ""
+    whole = say("pieces-compile.whole", why=until.whole) if until.whole else say("pieces-compile.as-is")
+    repaired = (
+        say("pieces-compile.repaired", changes=counted(until.repairs, "change")) if until.repairs else ""
+    )
     asked = f"{until.compiler}, {counted(until.compilations, 'compilation')}, for {until.target}"
     page.sections("Compiler", [asked, whole, *filter(None, [repaired])])
     for entry in until.outputs:
         text = "equal" if entry.verdict == "equal" else f"differs: {closeness(entry)}"
         page.plain(f"{shorten(entry.output, 40)}: {text}", style="" if entry.verdict == "equal" else "yellow")
     if until.uncounted:
-        page.section("Note", say("pieces.uncounted", nodes=first_few(until.uncounted)), "yellow")
+        page.section("Note", say("pieces-compile.uncounted", nodes=first_few(until.uncounted)), "yellow")
 
 
 def _tensors(page: Page, kind: str, entries: tuple[TensorDescribed, ...], symbols: Set[object]) -> None:
