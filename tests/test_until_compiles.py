@@ -1,4 +1,4 @@
-"""Models that the compiler refuses, cut until each piece compiles: real compilations, and the chain beside the whole."""
+"""Models that the compiler refuses, cut until each piece compiles, and the chain beside the whole."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_what_sanitize_repairs_is_not_cut(tmp_path: Path) -> None:
 
 @needs_compiler
 def test_several_dynamic_dimensions_and_sizes_that_depend_on_values(tmp_path: Path) -> None:
-    """Two open sizes, a NonZero, and behind it an engine whose inputs are as large as the samples have them."""
+    """Two open sizes, a NonZero, and behind it an engine for sizes that the samples have."""
     text = """(float[A, B, 8] x) => (float[K, 8] y) {
         a = MatMul (x, w)  n = NonZero (a)  t = Transpose <perm = [1, 0]> (n)
         f = Cast <to = 1> (t)  p = Pad (f, pads)  y = MatMul (p, v) }"""
@@ -169,10 +169,10 @@ def test_profiles_are_those_that_are_stated(tmp_path: Path) -> None:
 
 @needs_compiler
 def test_a_refusal_that_names_nothing_is_located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first node with which a piece fails is found by halves; where it compiles alone, it is cut there."""
+    """The first node with which a piece fails is found by halves; if it compiles alone, it is cut there."""
     compiled = trt.compile_engine
 
-    def refusing(alone: bool) -> Any:  # noqa: FBT001
+    def refusing(alone: bool) -> Any:
         def compile_engine(path: Path, **options: Any) -> trt.Engine:
             nodes = {node.name for node in onnx.load(path).graph.node}
             if "n5" in nodes and (alone or "n4" in nodes):

@@ -289,9 +289,8 @@ def _until_compiles(opened: Model, data: DataSource | None, asked: Options, tell
             made.manifest.pieces, around.pieces, macs, around.profiles, around.numbers, strict=True
         )
     )  # fmt: skip
-    notes = () if samples else (noted("pieces.not-run"),)
-    if set(uncounted) & around.refused.keys() and (hint := freeze_hint(opened.source)):
-        notes += (hint,)
+    hint = freeze_hint(opened.source) if around.refused.keys() & {*uncounted} else ""
+    notes = filter(None, ["" if samples else noted("pieces.not-run"), hint])
     made.manifest = replace(made.manifest, pieces=pieces, until=until, notes=(*made.manifest.notes, *notes))
     return made
 
