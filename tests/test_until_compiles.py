@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from command import weighted
+from command import run, weighted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -232,6 +233,26 @@ def test_any_graph(text: str, tmp_path: Path) -> None:
     assert all(one.op == "CDist" for piece in document.pieces for one in piece.refused)
     assert bool(refused) == bool(document.until.whole)
     check(document, manifest, rows(1, 2))
+
+
+@needs_compiler
+def test_check_and_quantize_print_the_command(tmp_path: Path) -> None:
+    """It runs as it stands, and its screen begins with the answer."""
+    onnx.save(net(MIDDLE), tmp_path / "net.onnx")
+    np.savez(tmp_path / "data.npz", x=np.concatenate([one["x"] for one in rows(8, 8)]))
+    checked = run(tmp_path, "check", "net.onnx", "--json")
+    (found,) = {one["command"] for one in checked.json()["findings"] if one["severity"] == "error"}
+    assert found == "onnxq pieces split net.onnx --until-compiles"
+    made = run(tmp_path, "quantize", "net.onnx", "--calib", "data.npz", "-o", "q.onnx")
+    printed = next(line for line in made.out.splitlines() if "--until-compiles" in line).strip()
+    assert printed.endswith("onnxq pieces split net.onnx --until-compiles --data data.npz")
+    ran = run(tmp_path, *shlex.split(printed[printed.index("pieces split") :]), "-o", "cut")
+    assert ran.code == 0, ran.err
+    head = "3 pieces: 2 compile, with 100.0 % of the multiply-accumulates; 1 runs in onnxruntime: CDist ('far')"
+    assert ran.out.startswith(f"net.onnx -> {head}\n")
+    for line in ran.out.partition("Next")[2].splitlines():
+        if words := shlex.split(line.replace("DATA", "data.npz")):
+            assert run(tmp_path, *words[1:]).code in (0, 1), line
 
 
 def test_no_compiler_and_no_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.types import dtype_of, elem_type_of, shape_of
 from onnxq.graph.view import Tensor
 from onnxq.inspection.opened_data import open_data, specs_of
-from onnxq.inspection.until_compiles import Cutting, Seen, check_compiles, share_in_engines
+from onnxq.inspection.until_compiles import Cutting, TensorsSeen, check_compiles, share_in_engines
 from onnxq.options.call_options import ExtractOptions, RunPiecesOptions, SplitOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
@@ -254,7 +254,9 @@ def _until_compiles(opened: Model, data: DataSource | None, asked: Options, tell
     sm = asked.compilation.sm(target)
 
     def cutting(model: Model) -> Cutting:
-        return Cutting(model, target, sm, Seen.of(model, fed), lambda done: tell("compile", done, None))
+        return Cutting(
+            model, target, sm, TensorsSeen.of(model, fed), lambda done: tell("compile", done, None)
+        )
 
     model, first, changes = opened, cutting(opened), 0
     tried = [first]

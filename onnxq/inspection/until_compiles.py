@@ -35,7 +35,7 @@ _FEW = 64  # integers of a tensor that may decide sizes
 
 
 @dataclass(slots=True)
-class Seen:
+class TensorsSeen:
     """What the tensors of a model were in runs.
 
     Attributes:
@@ -47,7 +47,7 @@ class Seen:
     numbers: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: Model, samples: Iterable[Mapping[str, np.ndarray]]) -> Seen:
+    def of(cls, model: Model, samples: Iterable[Mapping[str, np.ndarray]]) -> TensorsSeen:
         """Runs a model on samples, `{input: array}`, node by node; its `typical_shapes` are the first one's.
 
         Raises:
@@ -56,7 +56,7 @@ class Seen:
         proto, seen, samples = model.to_proto(), cls(), list(samples)
         if not samples:
             return seen
-        tensors = dict.fromkeys(name for node in proto.graph.node for name in node.output if name)
+        tensors = dict.fromkeys(one.name for node in model.nodes for one in node.outputs if one.name)
         session = ort.opened(proto, tensors, model.data_dir)
         for feeds in samples:
             values = session.run({name: feeds[name] for name in session.inputs})
@@ -132,7 +132,7 @@ class Cutting:
     """
 
     def __init__(
-        self, model: Model, target: Target, sm: int, seen: Seen, tell: Callable[[int], None]
+        self, model: Model, target: Target, sm: int, seen: TensorsSeen, tell: Callable[[int], None]
     ) -> None:
         """Compiles the model in one piece.
 
