@@ -91,8 +91,8 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
         lines = len(report.unsupported[0].reason.splitlines())
         code = "not-compiled.why" if lines > 1 else "not-compiled"  # else the cause says all
         act = cause("compiler.refuses", shlex.join(["onnxq", "check", output]))
-        causes = [replace(one, command=_in_pieces(report)) for one in _not_taken(report)]
-        yield advised(code, "bad", [*causes, act], why=_first(engine.reason))
+        nodes = [replace(one, command=_in_pieces(report)) for one in _not_taken(report)]
+        yield advised(code, "bad", [*nodes, act], why=_first(engine.reason))
     elif report.unsupported and engine.status != "compiled":
         first = _named(report.unsupported[0])
         causes = (replace(one, said="" if one.said == _first(first) else one.said)
