@@ -83,15 +83,17 @@ def cut(model: Any, data: Any) -> Row:
     outputs = until.outputs if found is None else found
     differ = [one for one in outputs if one.verdict == "differs"]
     near = all(one.sqnr_db is not None and one.sqnr_db >= NEAR for one in differ)
-    verdict = "taken" if not until.whole else "equal" if not differ else "near" if near else "differs"
+    verdict = "not run" if not outputs else "equal" if not differ else "near" if near else "differs"
+    apart = [one for piece in pieces.manifest.pieces for one in piece.refused]
     return {
-        "verdict": verdict if outputs else "not run",
+        "verdict": verdict if until.whole else "taken",
         "db": min((one.sqnr_db or 0.0 for one in differ), default=None),
         "pieces": len(pieces.pieces),
         "engines": sum(not piece.isolated for piece in pieces.pieces),
         "share": until.share,
         "uncounted": list(until.uncounted),
-        "apart": [f"{one.op} {one.node}" for piece in pieces.manifest.pieces for one in piece.refused],
+        "apart": [f"{one.op} {one.node}" for one in apart],
+        "outside": sorted({one.node for one in apart}.intersection(until.uncounted)),
         "compilations": until.compilations,
         "seconds": round(seconds, 1),
     }
@@ -139,7 +141,7 @@ def show(rows: list[Row]) -> None:
             len(own) - sum(verdicts),
             sum(row["pieces"] == row["engines"] == 1 for row in ran),
             sum(row["engines"] == 0 for row in ran),
-            sum(row["share"] is None or row["share"] >= SHARE for row in ran),
+            sum(not row["outside"] and (row["share"] is None or row["share"] >= SHARE) for row in ran),
         ]
         print(f"{kind:<12}" + "".join(f"{figure:>12}" for figure in figures))
 
