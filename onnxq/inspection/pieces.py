@@ -57,6 +57,8 @@ from onnxq.run.deployments import profiles_of
 from onnxq.run.ort import RunError, Session
 from onnxq.targets import load_target
 
+Feeds = Mapping[str, np.ndarray]
+
 _ROWS = 10
 _SAMPLES = 8
 """Samples at most on which pieces are run while they are sought."""
@@ -236,21 +238,7 @@ def _until_compiles(opened: Model, data: DataSource | None, asked: Options, tell
     target = load_target(asked.repairs.target)
     check_compiles(target)
     check_device(asked.compilation, target)
-    stated = profiles_of([one.name for one in opened.inputs], asked.inputs.profiles or {})
-    points = [
-        {name: profile[place] for name, profile in one.items()}
-        for one in stated.values()
-        for place in (1, 0, 2)
-    ]
-    tell("run", None, None)
-    whole = WholeModel(opened)
-    sizes = [one for shapes in filter(None, points) for one in whole.made_up(1, shapes)]
-    if data is not None and ort.loads(opened.source, opened.data_dir):
-        _, chosen, progress = open_data(data, specs_of(opened), asked, _SAMPLES, tell, "run")
-        samples = [sample.feeds for sample in watched(chosen, progress)]
-    else:
-        samples = sizes or whole.made_up(2)
-    fed = sizes + samples * (samples is not sizes)
+    samples, fed = _samples_of(opened, data, asked, tell)
     sm = asked.compilation.sm(target)
 
     def cutting(model: Model) -> Cutting:
@@ -293,13 +281,32 @@ def _until_compiles(opened: Model, data: DataSource | None, asked: Options, tell
     )  # fmt: skip
     hint = freeze_hint(opened.source) if around.refused.keys() & {*uncounted} else ""
     notes = filter(None, ["" if samples else noted("pieces.not-run"), hint])
-    made.manifest = replace(made.manifest, pieces=pieces, until=until, notes=(*made.manifest.notes, *notes))
-    return made
+    manifest = replace(made.manifest, pieces=pieces, until=until, notes=(*made.manifest.notes, *notes))
+    return replace(made, manifest=manifest)
 
 
-def _chained(
-    opened: Model, pieces: Sequence[Piece], samples: Sequence[Mapping[str, np.ndarray]]
-) -> list[OutputAccuracy]:
+def _samples_of(
+    opened: Model, data: DataSource | None, asked: Options, tell: Observer
+) -> tuple[Sequence[Feeds], Sequence[Feeds]]:
+    """The samples that the chain is compared on, and those that tell sizes; none where nothing runs."""
+    stated = profiles_of([one.name for one in opened.inputs], asked.inputs.profiles or {})
+    points = [
+        {name: profile[place] for name, profile in one.items()}
+        for one in stated.values()
+        for place in (1, 0, 2)
+    ]
+    tell("run", None, None)
+    whole = WholeModel(opened)
+    sizes = [one for shapes in filter(None, points) for one in whole.made_up(1, shapes)]
+    if data is not None and ort.loads(opened.source, opened.data_dir):
+        _, chosen, progress = open_data(data, specs_of(opened), asked, _SAMPLES, tell, "run")
+        samples = [sample.feeds for sample in watched(chosen, progress)]
+    else:
+        samples = sizes or whole.made_up(2)
+    return samples, sizes + samples * (samples is not sizes)
+
+
+def _chained(opened: Model, pieces: Sequence[Piece], samples: Sequence[Feeds]) -> list[OutputAccuracy]:
     """Each output of the pieces in a chain beside the model's."""
 
     def loaded(model: onnx.ModelProto) -> Session:
