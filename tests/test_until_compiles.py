@@ -248,7 +248,8 @@ def test_check_and_quantize_print_the_command(tmp_path: Path) -> None:
     assert printed.endswith("onnxq pieces split net.onnx --until-compiles --data data.npz")
     ran = run(tmp_path, *shlex.split(printed[printed.index("pieces split") :]), "-o", "cut")
     assert ran.code == 0, ran.err
-    head = "3 pieces: 2 compile, with 100.0 % of the multiply-accumulates; 1 runs in onnxruntime: CDist ('far')"
+    head = "3 pieces: 2 compile, with 100.0 % of the multiply-accumulates; "
+    head += "1 runs in onnxruntime: CDist ('far')"
     assert " ".join(ran.out.split()).startswith(f"net.onnx -> {head} Compiler ")
     for line in ran.out.partition("Next")[2].splitlines():
         if words := shlex.split(line.replace("DATA", "data.npz")):
