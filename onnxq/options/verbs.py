@@ -170,7 +170,7 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
             (*_DATA, Repairs, Inputs, Compilation, Runtime), data="--data",
             without=("rules", *_REPAIRING, "shapes", "assume", "freeze", "batch", "profile_weights",
                      "compile", "dla"),
-            first=_flags("until-compiles at at-op output target device data profile"),
+            first=_flags("until-compiles at at-op output target device data profile preset skip-bad"),
         ),
         "pieces run": Verb(
             (*_DATA, Runtime), data="--data", function="run_pieces",
