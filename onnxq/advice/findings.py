@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from onnxq.advice.asked import again, given
+from onnxq.advice.asked import again, asked_of, given
 from onnxq.advice.causes import (
     STAY_FLOAT,
     adopting,
@@ -35,6 +35,7 @@ from onnxq.judge.about_mean import NAME, AboutMeanPart
 from onnxq.judge.comparable import CONSTANT, STILL, UNCHANGED, not_compared
 from onnxq.judge.intervals import LEAST_GROUPS, Interval
 from onnxq.judge.policies import BAD_DB, ENOUGH_FOR_ALL_DB
+from onnxq.options.command_line import kept
 from onnxq.task.measures import FigureKind
 from onnxq.task.meter import TaskFigure, TaskPart
 
@@ -87,7 +88,8 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
         lines = len(report.unsupported[0].reason.splitlines())
         code = "not-compiled.why" if lines > 1 else "not-compiled"  # else the cause says all
         act = cause("compiler.refuses", shlex.join(["onnxq", "check", output]))
-        yield advised(code, "bad", [*_not_taken(report), act], why=_first(engine.reason))
+        nodes = [replace(one, command=_in_pieces(report)) for one in _not_taken(report)]
+        yield advised(code, "bad", [*nodes, act], why=_first(engine.reason))
     elif report.unsupported and engine.status != "compiled":
         first = _named(report.unsupported[0])
         causes = (replace(one, said="" if one.said == _first(first) else one.said)
@@ -101,6 +103,16 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
             "left-in-float.several" if more > 0 else "left-in-float", "told",
             node=_short(engine.regression.node), more=more, why=_first(engine.regression.reason),
         )  # fmt: skip
+
+
+def _in_pieces(report: Report) -> str:
+    """The command that cuts the original around what the compiler refuses; "" where it was no file."""
+    if report.model is None:
+        return ""
+    words = [("--data", *part[1:]) if part[0] == "--calib" else part for part in asked_of(report)]
+    return shlex.join(
+        ["onnxq", "pieces", "split", report.model, "--until-compiles", *kept(words, "pieces split")]
+    )
 
 
 def _not_asked(report: Report) -> Iterator[AdviceFinding]:

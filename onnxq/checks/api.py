@@ -30,6 +30,8 @@ NEEDS: Mapping[Need, str] = {
 _KINDS: Mapping[str, str] = {"pairs": "qdq", "data": "data"}
 
 AT_NODE = "onnxq inspect MODEL --around NODE"
+UNTIL_COMPILES = "onnxq pieces split MODEL --until-compiles"
+"""Where nothing here compiles for the target, it is `--at-op OP`."""
 COMPLETE = "onnxq quantize MODEL DATA"
 COMMANDS: Mapping[Need, str] = {
     "file": AT_NODE,

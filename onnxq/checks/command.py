@@ -8,12 +8,13 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from onnxq.checks.api import AT_NODE
+from onnxq.checks.api import AT_NODE, UNTIL_COMPILES
 from onnxq.checks.finding import Finding
 from onnxq.checks.load import CHECKS
 from onnxq.options.command_line import Takes, accepted, without_refused
 
 _SANITIZE = "onnxq sanitize"
+_FOR_TARGET = ("onnxq quantize", _SANITIZE, "onnxq pieces split")
 _WHOLE = "onnxq inspect MODEL"
 _STATED = re.compile(rf"{_SANITIZE}((?: --[a-z-]+ (?:'[^']*'|,(?=\S)|[^\s;,)'])+)*)(?! --)")
 """What the advice says to run, with its flags; not where it only names a flag."""
@@ -31,6 +32,7 @@ class Checked:
         flags: those of `quantize` that name data and statistics, and others that it is to be given again.
         feeding: those of `data` that are to be given again.
         takes: which commands the model lets stand.
+        compiles: whether NVIDIA's compiler is here, and speaks for the target.
     """
 
     model: str
@@ -39,6 +41,7 @@ class Checked:
     flags: str = "--calib DATA"
     feeding: str = ""
     takes: Takes = field(default_factory=dict)
+    compiles: bool = True
 
 
 def commanded(findings: Iterable[Finding], checked: Checked) -> list[Finding]:
@@ -73,18 +76,20 @@ def _of(finding: Finding, checked: Checked) -> str:
     }  # fmt: skip
     others = (
         " ".join(known.get(word, word) for word in template.split())
-        for template in (_template(finding), AT_NODE, _WHOLE)
+        for template in (_template(finding, checked), AT_NODE, _WHOLE)
     )
     for command in filter(None, (advised, *others)):
-        takes_target = command.startswith(("onnxq quantize", _SANITIZE)) and "--target" not in command
+        takes_target = command.startswith(_FOR_TARGET) and not re.search("--target|--at-op", command)
         for_target = f" --target {shlex.quote(checked.target)}" * bool(checked.target and takes_target)
         if accepted(command + for_target, checked.takes):
             return command + for_target
     return ""
 
 
-def _template(finding: Finding) -> str:
+def _template(finding: Finding, checked: Checked) -> str:
     if stated := _STATED.search(finding.advice):
         return f"{_SANITIZE} MODEL{stated[1]}"
     check = CHECKS.get(finding.check)  # None of the user's own
+    if check is not None and check.command == UNTIL_COMPILES and not checked.compiles:
+        return "onnxq pieces split MODEL --at-op OP"
     return AT_NODE if check is None else check.command

@@ -28,6 +28,12 @@ def split(
         list[str] | None,
         typer.Option(metavar="OP", help="Put the nodes of this operator into pieces of their own."),
     ] = None,
+    until_compiles: Annotated[
+        bool,
+        typer.Option(
+            "--until-compiles", help="Cut around what NVIDIA's compiler refuses, until each engine compiles."
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -39,11 +45,11 @@ def split(
         ),
     ] = None,
     force: flags.Force = False,
-) -> None:
+) -> int:
     """Cut a model into pieces that run one after another.
 
-    It writes X.0.onnx, X.1.onnx, ... and the manifest X.split.json for `onnxq pieces run`. You can give each
-    flag several times.
+    It writes X.0.onnx, X.1.onnx, ... and the manifest X.split.json for `onnxq pieces run`. You can give --at
+    and --at-op several times. With --until-compiles the exit code is 1 if no piece compiles.
     """
     import onnxq
     from onnxq.cli.pages.pieces import split_page
@@ -51,8 +57,10 @@ def split(
     with screen.progress() as observe:
         result = onnxq.split(
             model,
+            chosen.source() if chosen.has_data else None,
             at=[flags.names(entry) for entry in at or ()],
             at_op=at_op or (),
+            until_compiles=until_compiles,
             **chosen.keywords(),
             observe=observe,
         )
@@ -60,6 +68,7 @@ def split(
         written = result.save(prefix, force=force)
     manifest = next(path for path in written if path.name.endswith(".split.json"))
     screen.result(result.manifest, lambda: split_page(model, manifest, result.manifest))
+    return 0 if result.manifest.compiles else 1
 
 
 def run(

@@ -10,10 +10,12 @@ from typing import Literal
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.data.understood import DataRead
+from onnxq.documents.changes import NotTaken
+from onnxq.options.profile import Profile
 from onnxq.run.compare import OutputAccuracy
 
-PIECES_SCHEMA, RUN_SCHEMA = 2, 3
-"""The schemas of `Manifest` and `ExtractReport`, and of `ChainRun`. Those of 1 had no `kind`."""
+PIECES_SCHEMA, EXTRACT_SCHEMA, RUN_SCHEMA = 3, 2, 3
+"""The schemas of `Manifest`, `ExtractReport` and `ChainRun`. Those of 1 had no `kind`."""
 
 _ROWS = 10
 
@@ -43,6 +45,10 @@ class PieceWritten(DocumentPart):
         nodes: how many nodes it has.
         inputs: its inputs.
         outputs: its outputs.
+        refused: its nodes that the target or its compiler does not take, with why.
+        macs: multiply-accumulates of its nodes, as far as they are known; None where nobody asked.
+        profiles: smallest, usual and largest shape of its dynamic inputs, as compiled for.
+        numbers: the same of the numbers in its integer inputs, which may decide sizes.
     """
 
     file: str | None
@@ -50,6 +56,55 @@ class PieceWritten(DocumentPart):
     nodes: int
     inputs: tuple[TensorDescribed, ...]
     outputs: tuple[TensorDescribed, ...]
+    refused: tuple[NotTaken, ...] = ()
+    macs: int | None = None
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    numbers: Mapping[str, Profile] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOfChain(OutputAccuracy):
+    """An output of the pieces beside the original's, over all samples.
+
+    Attributes:
+        verdict: whether it is equal, bit for bit.
+    """
+
+    verdict: Literal["equal", "differs"] = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class UntilCompiles(DocumentPart):
+    """How a model was cut until each piece for an engine compiled.
+
+    Attributes:
+        target: what the engines are for.
+        sm: the compute capability compiled for, 89 for 8.9.
+        compiler: the compiler and its version.
+        compilations: how many there were.
+        whole: why the model as it is does not compile in one piece; empty where it does.
+        repairs: how many changes of `sanitize` are in the pieces; none where the model compiles as it is.
+        share: the share of its multiply-accumulates that is in engines, 0 to 1; None where it has none.
+        uncounted: nodes whose multiply-accumulates are not known.
+        samples: on how many samples the chain ran beside the original.
+        outputs: each output beside the original's.
+    """
+
+    target: str
+    sm: int
+    compiler: str
+    compilations: int
+    whole: str
+    repairs: int
+    share: float | None
+    uncounted: tuple[str, ...]
+    samples: int
+    outputs: tuple[OutputOfChain, ...]
+
+    @property
+    def equal(self) -> bool | None:
+        """Whether all outputs are equal; None where the chain did not run."""
+        return all(one.verdict == "equal" for one in self.outputs) if self.samples else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +113,7 @@ class Manifest(DocumentPart):
 
     Attributes:
         kind: "pieces".
-        schema: 2.
+        schema: 3.
         onnxq: the version of onnxq.
         model: the path of the original, relative to the manifest; None for one in memory.
         sha256: the hash of its file, in hexadecimal; None likewise.
@@ -67,6 +122,7 @@ class Manifest(DocumentPart):
         pieces: the pieces, in the order in which they run.
         notes: what may not be expected.
         files: the files that were written.
+        until: how it was cut until each piece compiled; None where that was not asked.
     """
 
     kind: str
@@ -79,6 +135,12 @@ class Manifest(DocumentPart):
     pieces: tuple[PieceWritten, ...]
     notes: tuple[str, ...]
     files: tuple[str, ...]
+    until: UntilCompiles | None = None
+
+    @property
+    def compiles(self) -> bool:
+        """Whether there is an engine, as far as that was asked."""
+        return self.until is None or any(piece.runs == "tensorrt" for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +174,6 @@ class ExtractReport(DocumentPart):
     inputs: tuple[TensorDescribed, ...]
     outputs: tuple[TensorDescribed, ...]
     files: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OutputOfChain(OutputAccuracy):
-    """An output of the pieces beside the original's, over all samples.
-
-    Attributes:
-        verdict: whether it is equal, bit for bit.
-    """
-
-    verdict: Literal["equal", "differs"] = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -106,7 +106,7 @@ _KINDS = (
     DocumentKind("engine", 3, "onnxq.inspection.engine_reading:EngineDocument", ("engine",)),
     DocumentKind("verdict", 2, "onnxq.compiled.verdict:Verdict", ("quantize", "engine --against-fp16")),
     DocumentKind("page", 1, "onnxq.pipeline.written_page:WrittenPage", ("report",)),
-    DocumentKind("pieces", 2, "onnxq.documents.pieces:Manifest", ("pieces split",)),
+    DocumentKind("pieces", 3, "onnxq.documents.pieces:Manifest", ("pieces split",)),
     DocumentKind("run", 3, "onnxq.documents.pieces:ChainRun", ("pieces run",)),
     DocumentKind("extract", 2, "onnxq.documents.pieces:ExtractReport", ("pieces extract",)),
     DocumentKind("settings", 1, "onnxq.inspection.first_settings:FirstSettings", ("init",)),

@@ -13,6 +13,7 @@ from onnxq.base.grouped import grouped, reached
 from onnxq.graph.infer import Symbols, infer
 from onnxq.graph.load import graphs
 from onnxq.graph.model import Model
+from onnxq.graph.moves import MOVES
 from onnxq.graph.order import reads
 from onnxq.graph.parts import runnable_part
 from onnxq.graph.source import without_graph
@@ -73,6 +74,84 @@ def cut(
             hint="cut at a tensor in the middle; onnxq inspect --ops lists the operators",
         )
     return _build(model, proto, flow, parts, ask)
+
+
+_SIZES = frozenset({*MOVES, "Shape", "Size", "Cast", "Concat", "ConstantOfShape"} - {"MaxPool"})
+"""What tells or moves sizes: where that only feeds nodes that are apart, it is apart with them."""
+
+
+class Cutter:
+    """A model to be cut again and again around nodes that are named."""
+
+    def __init__(self, model: Model, ask: Ask | None = None) -> None:
+        """Nothing is cut yet; `ask` as in `cut`."""
+        self._model, self._ask = model, ask
+        self._proto = model.to_proto()
+        self._flow = _Flow(self._proto.graph)
+        nodes = self._proto.graph.node
+        self._index = {nodes[index].name: index for index in sorted(self._flow.living)}
+        self._outer = {inner.name: outer.name for outer, inner in self._flow.in_bodies()}
+        known = known_types(model, [*self._flow.maker], ask)
+        self._untyped = {name for name in self._flow.maker if name not in known}
+        self._readers: dict[str, set[int]] = {}
+        for index in self._index.values():
+            for name in self._flow.reads[index]:
+                self._readers.setdefault(name, set()).add(index)
+
+    def holder(self, name: str) -> str:
+        """The node of the main graph that a node is, or is in a body of; "" where no output needs it."""
+        found = self._outer.get(name, name)
+        return found if found in self._index else ""
+
+    def around(self, apart: Collection[str], behind: Sequence[Collection[str]] = ()) -> list[Piece]:
+        """All pieces, as few as the order of the graph allows; one where there is nothing to cut.
+
+        Sizes are computed in the piece that reads them, where that is one for an engine.
+
+        Args:
+            apart: nodes that go into pieces of their own, with what tells sizes to them alone.
+            behind: sets of nodes; each, with all that it depends on, is cut from the rest.
+
+        Raises:
+            UserError: the type of a tensor between two pieces is not known.
+        """
+        chosen = {self._index[name] for name in apart}
+        sizes = {
+            index: read for index in sorted(self._index.values(), reverse=True) if (read := self._fed(index))
+        }
+        for index in self._index.values():  # no file can say what passes there
+            if any(
+                name in self._untyped and self._flow.maker[name] in chosen for name in self._flow.reads[index]
+            ):
+                chosen.add(index)
+        for index, read in sizes.items():
+            if read <= chosen:
+                chosen.add(index)
+        before = [self._flow.before(self._given(names)) for names in behind]
+        return self._built(self._flow.parts(_stages(self._flow, before, chosen, sizes), chosen))
+
+    def _fed(self, index: int) -> set[int]:
+        """The nodes that read what one gives, where that tells or moves sizes, and no output is of it."""
+        node = self._proto.graph.node[index]
+        if node.domain or node.op_type not in _SIZES or set(node.output) & set(self._flow.outputs):
+            return set()
+        return set().union(*(self._readers.get(name, set()) for name in node.output))
+
+    def part(self, names: Collection[str]) -> Piece:
+        """Some nodes; what they give to others is an output.
+
+        Raises:
+            UserError: the type of an input or output is not known.
+        """
+        nodes = sorted(self._index[name] for name in names)
+        rest = sorted(set(self._index.values()).difference(nodes))
+        return self._built(self._flow.parts([nodes, rest] if rest else [nodes], ())[:1])[0]
+
+    def _given(self, names: Iterable[str]) -> list[str]:
+        return [one for name in names for one in self._proto.graph.node[self._index[name]].output if one]
+
+    def _built(self, parts: Sequence[_Part]) -> list[Piece]:
+        return _build(self._model, self._proto, self._flow, parts, self._ask)
 
 
 def extract_between(model: Model, start: Sequence[str], end: Sequence[str], ask: Ask | None = None) -> Piece:
@@ -304,13 +383,19 @@ def operator_name(node: onnx.NodeProto) -> str:
     return f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else str(node.op_type)
 
 
-def _stages(flow: _Flow, before: Sequence[Collection[int]], apart: Collection[int]) -> list[list[int]]:
+def _stages(
+    flow: _Flow,
+    before: Sequence[Collection[int]],
+    apart: Collection[int],
+    late: Mapping[int, Collection[int]] | None = None,
+) -> list[list[int]]:
     """The living nodes in groups that can run one after another.
 
     A node's first number is how many cuts it is behind: never less than its producers', and more
     for who reads a tensor that is cut at. The second, among the nodes of the same first number, is
     the smallest that is not below its producers', even for nodes that stay and odd for those
-    apart: one more at each crossing, so that there are no more groups than a path has crossings.
+    apart: one more at each crossing, so that there are no more groups than a path has crossings. A node of
+    `late` is as late as its readers, which are its value, where these are not apart.
     """
     stage: dict[int, tuple[int, int]] = {}
     for index in sorted(flow.living):
@@ -318,7 +403,11 @@ def _stages(flow: _Flow, before: Sequence[Collection[int]], apart: Collection[in
         makers = (flow.maker[name] for name in flow.reads[index] if name in flow.maker)
         level = max((stage[maker][1] for maker in makers if stage[maker][0] == behind), default=0)
         stage[index] = (behind, level + (level % 2 != (index in apart)))
-    groups = grouped((key, index) for index, key in stage.items())
+    for index, readers in (late or {}).items():
+        first = min(stage[reader] for reader in readers)
+        if index not in apart and first[0] == stage[index][0] and first[1] % 2 == 0:
+            stage[index] = first
+    groups = grouped((key, index) for index, key in sorted(stage.items()))
     return [groups[key] for key in sorted(groups)]
 
 
@@ -369,7 +458,27 @@ def boundary_types(
     names: Sequence[str],
     ask: Callable[[onnx.ModelProto], Mapping[str, onnx.TypeProto]] | None,
 ) -> dict[str, onnx.ValueInfoProto]:
-    """The types of tensors of the main graph.
+    """The types of tensors of the main graph; arguments as of `known_types`.
+
+    Raises:
+        UserError: nobody knows the type of a tensor.
+    """
+    types = known_types(model, names, ask)
+    for name in names:
+        if name not in types:
+            raise UserError(
+                f"the type of tensor {name!r} is not known, which an input or output must have",
+                hint="cut at another tensor, or state its type in the model's value_info",
+            )
+    return {name: types[name] for name in names}
+
+
+def known_types(
+    model: Model,
+    names: Sequence[str],
+    ask: Callable[[onnx.ModelProto], Mapping[str, onnx.TypeProto]] | None,
+) -> dict[str, onnx.ValueInfoProto]:
+    """The types of tensors of the main graph, as far as somebody knows them.
 
     What the file declares is believed only where inference from the inputs' types finds no shape: a
     wrong shape inside a model does not matter to onnxruntime, that of an input does.
@@ -379,9 +488,6 @@ def boundary_types(
         names: the tensors.
         ask: tells the types of a model's outputs where ONNX's inference knows nothing (operators
             of onnxruntime's own, say).
-
-    Raises:
-        UserError: nobody knows the type of a tensor.
     """
     skeleton = model.to_proto(weights=False)
     shapes = {tensor.name: tensor.shape for tensor in model.inputs}
@@ -395,13 +501,7 @@ def boundary_types(
     unknown = [name for name in names if name not in types]
     if unknown and ask is not None:
         types |= _asked(skeleton, unknown, ask)
-    for name in names:
-        if name not in types:
-            raise UserError(
-                f"the type of tensor {name!r} is not known, which an input or output must have",
-                hint="cut at another tensor, or state its type in the model's value_info",
-            )
-    return {name: types[name] for name in names}
+    return types
 
 
 def is_typed(kind: onnx.TypeProto) -> bool:

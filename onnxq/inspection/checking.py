@@ -253,7 +253,8 @@ class _Asked:
             parts[-1].append(word)
         target = "" if target == DEFAULT else target
         feeding = shlex.join(kept(parts, "data"))
-        return Checked(str(path), target, self.place, self.flags, feeding, _takes(model))
+        compiles = trt.installed() is not None and load_target(self.groups.repairs.target).is_compiled_here
+        return Checked(str(path), target, self.place, self.flags, feeding, _takes(model), compiles)
 
 
 def _takes(model: Model) -> Takes:

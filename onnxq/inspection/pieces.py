@@ -25,6 +25,7 @@ from onnxq.data.samples import InputSpec, watched
 from onnxq.data.sources import DataSource
 from onnxq.documents.data import path_of
 from onnxq.documents.pieces import (
+    EXTRACT_SCHEMA,
     PIECES_SCHEMA,
     RUN_SCHEMA,
     ChainRun,
@@ -33,22 +34,34 @@ from onnxq.documents.pieces import (
     OutputOfChain,
     PieceWritten,
     TensorDescribed,
+    UntilCompiles,
 )
 from onnxq.emit import files
 from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_name
+from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.types import dtype_of, elem_type_of, shape_of
 from onnxq.graph.view import Tensor
-from onnxq.inspection.opened_data import open_data
+from onnxq.inspection.opened_data import open_data, specs_of
+from onnxq.inspection.until_compiles import Cutting, TensorsSeen, check_compiles, share_in_engines
 from onnxq.options.call_options import ExtractOptions, RunPiecesOptions, SplitOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.run import ort
+from onnxq.pipeline.compiler import check_device
+from onnxq.pipeline.job import Job
+from onnxq.rewrite.whole import WholeModel
+from onnxq.run import ort, trt
 from onnxq.run.compare import OutputAccuracy, compare_models
+from onnxq.run.deployments import profiles_of
 from onnxq.run.ort import RunError, Session
+from onnxq.targets import load_target
+
+Feeds = Mapping[str, np.ndarray]
 
 _ROWS = 10
+_SAMPLES = 8
+"""Samples at most on which pieces are run while they are sought."""
 
 
 @dataclass(slots=True, repr=False)
@@ -150,9 +163,11 @@ class Extract(Shown):
 @takes_options
 def split(
     model: ModelSource,
+    data: DataSource | None = None,
     *,
     at: Sequence[str | Sequence[str]] = (),
     at_op: Sequence[str] = (),
+    until_compiles: bool = False,
     observe: Observer | None = None,
     **options: Unpack[SplitOptions],
 ) -> Pieces:
@@ -160,24 +175,41 @@ def split(
 
     Args:
         model: a path or a ModelProto, which is not modified.
+        data: with `until_compiles`: what the pieces run on beside the original, and what sizes they have; by
+            default made-up samples.
         at: tensors, or sets of tensors. Each set cuts all that it depends on from the rest.
         at_op: operators (`Op` or `domain.Op`) whose nodes go into pieces of their own, which run in
             onnxruntime; the pieces between them are for TensorRT.
+        until_compiles: asks NVIDIA's compiler, and cuts around what it refuses until each piece that is for
+            TensorRT compiles; the rest runs in onnxruntime.
         observe: is told the steps.
-        options: libraries of custom operators: `runtime`, or `ort_ops` in its place.
+        options: groups of options, or fields of these as keywords of their own: `target="tensorrt-rtx"`. All
+            but `runtime` are for `until_compiles`.
 
     Raises:
-        UserError: the model cannot be read, or cannot be cut there.
+        UserError: the model cannot be read, or cannot be cut there; with `until_compiles` also where NVIDIA's
+            compiler is not installed, or does not speak for the target.
+        RunError: the model does not run on a sample.
         TypeError: there is no such keyword.
     """
-    runtime = Options.of("split", options).runtime
-    if not at and not at_op:
-        raise UserError("it is not said where to cut", hint="give tensors (--at) or operators (--at-op)")
-    told(observe)("split", None, None)
+    asked, tell = Options.of("split", options), told(observe)
+    if until_compiles == bool(at or at_op):
+        raise UserError(
+            "it is not said where to cut" if not until_compiles else "it is said twice where to cut",
+            hint="give tensors (--at) or operators (--at-op), or --until-compiles",
+        )
+    if data is not None and not until_compiles:
+        raise UserError("data are for --until-compiles", hint="onnxq pieces run takes them otherwise")
+    tell("split", None, None)
     opened = Model.open(model)
     sets = [[entry] if isinstance(entry, str) else list(entry) for entry in at]
-    with ort.running(runtime.ort_ops, runtime.largest_bytes):
-        pieces = cut(opened, sets, at_op, ort.output_types)
+    with ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
+        if until_compiles:
+            return _until_compiles(opened, data, asked, tell)
+        return _pieces(opened, cut(opened, sets, at_op, ort.output_types))
+
+
+def _pieces(opened: Model, pieces: Sequence[Piece]) -> Pieces:
     manifest = Manifest(
         kind="pieces",
         schema=PIECES_SCHEMA,
@@ -199,7 +231,96 @@ def split(
         notes=_rankless(pieces),
         files=(),
     )
-    return Pieces(pieces, manifest, opened.data_dir, opened.path)
+    return Pieces(list(pieces), manifest, opened.data_dir, opened.path)
+
+
+def _until_compiles(opened: Model, data: DataSource | None, asked: Options, tell: Observer) -> Pieces:
+    target = load_target(asked.repairs.target)
+    check_compiles(target)
+    check_device(asked.compilation, target)
+    samples, fed = _samples_of(opened, data, asked, tell)
+    sm = asked.compilation.sm(target)
+
+    def cutting(model: Model) -> Cutting:
+        return Cutting(
+            model, target, sm, TensorsSeen.of(model, fed), lambda done: tell("compile", done, None)
+        )
+
+    model, first, changes = opened, cutting(opened), 0
+    tried = [first]
+    if first.whole:  # what `sanitize` makes of it may compile, or more of it
+        repairs = replace(asked.repairs, pairs="keep")
+        job = Job.of(opened.path or opened.source, repairs, asked.inputs, tell).sanitized()
+        if job.rewrites.changes:
+            model, changes = job.model, len(job.rewrites.changes)
+            tried.append(cutting(model))
+    around = tried[-1].around()
+    macs, share, uncounted = share_in_engines(model, around)
+    outputs = _chained(opened, around.pieces, samples) if samples else []
+    made = _pieces(opened, around.pieces)
+    until = UntilCompiles(
+        target=target.name,
+        sm=sm,
+        compiler=trt.installed() or "",
+        compilations=sum(one.compilations for one in tried),
+        whole=first.whole,
+        repairs=changes,
+        share=share,
+        uncounted=tuple(uncounted),
+        samples=len(samples),
+        outputs=_judged(outputs),
+    )
+    pieces = tuple(
+        replace(
+            one, macs=count, profiles=profiles, numbers=numbers,
+            refused=tuple(around.refused[node] for node in piece.nodes if node in around.refused),
+        )
+        for one, piece, count, profiles, numbers in zip(
+            made.manifest.pieces, around.pieces, macs, around.profiles, around.numbers, strict=True
+        )
+    )  # fmt: skip
+    hint = freeze_hint(opened.source) if around.refused.keys() & {*uncounted} else ""
+    notes = filter(None, ["" if samples else noted("pieces.not-run"), hint])
+    manifest = replace(made.manifest, pieces=pieces, until=until, notes=(*made.manifest.notes, *notes))
+    return replace(made, manifest=manifest)
+
+
+def _samples_of(
+    opened: Model, data: DataSource | None, asked: Options, tell: Observer
+) -> tuple[Sequence[Feeds], Sequence[Feeds]]:
+    """The samples that the chain is compared on, and those that tell sizes; none where nothing runs."""
+    stated = profiles_of([one.name for one in opened.inputs], asked.inputs.profiles or {})
+    points = [
+        {name: profile[place] for name, profile in one.items()}
+        for one in stated.values()
+        for place in (1, 0, 2)
+    ]
+    tell("run", None, None)
+    whole = WholeModel(opened)
+    sizes = [one for shapes in filter(None, points) for one in whole.made_up(1, shapes=shapes)]
+    if data is not None and ort.loads(opened.source, opened.data_dir):
+        _, chosen, progress = open_data(data, specs_of(opened), asked, _SAMPLES, tell, "run")
+        samples = [sample.feeds for sample in watched(chosen, progress)]
+    else:
+        samples = sizes or whole.made_up(2)
+    return samples, sizes + samples * (samples is not sizes)
+
+
+def _chained(opened: Model, pieces: Sequence[Piece], samples: Sequence[Feeds]) -> list[OutputAccuracy]:
+    """Each output of the pieces in a chain beside the model's."""
+
+    def loaded(model: onnx.ModelProto) -> Session:
+        return ort.load(model, optimize=False, data_dir=opened.data_dir)
+
+    sessions = {f"piece {number}": loaded(piece.model) for number, piece in enumerate(pieces)}
+    ends = ([one.name for one in side] for side in (opened.inputs, opened.outputs))
+    return compare_models(loaded(opened.source), Chain(sessions, *ends), samples)
+
+
+def _judged(outputs: Iterable[OutputAccuracy]) -> tuple[OutputOfChain, ...]:
+    return tuple(
+        extended(OutputOfChain, entry, verdict="equal" if _equal(entry) else "differs") for entry in outputs
+    )
 
 
 @takes_options
@@ -242,7 +363,7 @@ def extract(
             piece = extract_between(opened, start, end, ort.output_types)
     report = ExtractReport(
         kind="extract",
-        schema=PIECES_SCHEMA,
+        schema=EXTRACT_SCHEMA,
         onnxq=VERSION,
         model=str(opened.path) if opened.path is not None else None,
         output=None,
@@ -342,10 +463,7 @@ def _run(
         data=source.told(path_of(data)),
         samples=count,
         tolerance_db=tolerance,
-        outputs=tuple(
-            extended(OutputOfChain, entry, verdict="equal" if _equal(entry) else "differs")
-            for entry in outputs
-        ),
+        outputs=_judged(outputs),
         within=all(_within(entry, tolerance) for entry in outputs) if reference is not None else None,
         saved=None if save is None else str(save),
         notes=tuple(notes),

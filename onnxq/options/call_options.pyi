@@ -258,6 +258,14 @@ class _Ranking(TypedDict, total=False):
     ranking: Ranking | Mapping[str, Any] | None
     top: int
 
+class _RepairsOfSplit(TypedDict, total=False):
+    repairs: Repairs | Mapping[str, Any] | None
+    target: PathLike
+
+class _InputsOfSplit(TypedDict, total=False):
+    inputs: Inputs | Mapping[str, Any] | None
+    profiles: Mapping[str, Profile] | None
+
 class AnalyzeOptions(_Feeding, _ImageOptions, _Runtime): ...
 class BundleOptions(
     _Feeding,
@@ -328,5 +336,7 @@ class SensitivityOptions(
     _Inputs,
     _Runtime,
 ): ...
-class SplitOptions(_Runtime): ...
+class SplitOptions(
+    _Feeding, _ImageOptions, _RepairsOfSplit, _InputsOfSplit, _CompilationOfBundle, _Runtime
+): ...
 class StatisticsOptions(_Feeding, _ImageOptions, _Runtime): ...

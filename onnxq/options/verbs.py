@@ -166,7 +166,12 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
         "report": Verb((Margins,), config=True, function="diff"),
     },
     "Cut a model": {
-        "pieces split": Verb((Runtime,)),
+        "pieces split": Verb(
+            (*_DATA, Repairs, Inputs, Compilation, Runtime), data="--data",
+            without=("rules", *_REPAIRING, "shapes", "assume", "freeze", "batch", "profile_weights",
+                     "compile", "dla"),
+            first=_flags("until-compiles at at-op output target device data profile preset skip-bad"),
+        ),
         "pieces run": Verb(
             (*_DATA, Runtime), data="--data", function="run_pieces",
             first=_flags("data samples original use tolerance save preset mean std skip-bad"),

@@ -277,8 +277,21 @@ class WholeModel:
         return ""
 
     @made_up()
-    def made_up(self, count: int, assumed: Mapping[str, int] | None = None) -> list[dict[str, np.ndarray]]:
-        """So many samples like those that the original runs on, at sizes that are assumed; or none."""
+    def made_up(
+        self,
+        count: int,
+        assumed: Mapping[str, int] | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+    ) -> list[dict[str, np.ndarray]]:
+        """So many samples like those that the original runs on; none where it runs on none.
+
+        Args:
+            count: how many.
+            assumed: sizes of dynamic dimensions.
+            shapes: the shapes of inputs, where they are given.
+        """
+        given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+        self._inputs = [(name, dtype, given.get(name, shape)) for name, dtype, shape in self._inputs]
         self._run_original(assumed or {})
         generator, decided = np.random.default_rng(0), {name for one in self._decided for name in one}
         return [

@@ -159,6 +159,7 @@ def compile_engine(
     sm: int = 89,
     profiles: Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]] | None = None,
     more: Sequence[Mapping[str, Profile]] = (),
+    numbers: Mapping[str, Profile] | None = None,
     timeout: float = 900.0,
 ) -> Engine:
     """Compiles a model and reads the layers of the engine.
@@ -169,6 +170,7 @@ def compile_engine(
         profiles: (min, opt, max) shapes by input; a dynamic input without one gets 1 for each
             dynamic dimension.
         more: further optimization profiles of the same engine.
+        numbers: the smallest, usual and largest numbers in inputs that decide sizes, in each profile.
         timeout: seconds after which the compiler is stopped.
 
     Returns:
@@ -180,7 +182,9 @@ def compile_engine(
             fit the model's inputs.
         Fault: the program that runs the compiler fails.
     """
-    (engine,) = compile_engines([model], sm=sm, profiles=profiles, more=more, timeout=timeout)
+    (engine,) = compile_engines(
+        [model], sm=sm, profiles=profiles, more=more, numbers=numbers, timeout=timeout
+    )
     return engine
 
 
@@ -190,6 +194,7 @@ def compile_engines(
     sm: int = 89,
     profiles: Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]] | None = None,
     more: Sequence[Mapping[str, Profile]] = (),
+    numbers: Mapping[str, Profile] | None = None,
     timeout: float = 900.0,
 ) -> list[Engine]:
     """Compiles several models, one after another in one process, and reads the layers of their engines.
@@ -202,6 +207,7 @@ def compile_engines(
         sm: as in `compile_engine`.
         profiles: the same for all of them.
         more: likewise.
+        numbers: likewise.
         timeout: seconds for all of them.
 
     Raises:
@@ -215,7 +221,8 @@ def compile_engines(
             Engine("not-installed", missing(), "", sm, profiles=asked[0], more=tuple(asked[1:]))
             for _ in models
         ]
-    children = _run_child({"task": "compile", "sm": sm, "profiles": asked}, models, timeout)
+    request = {"task": "compile", "sm": sm, "profiles": asked, "numbers": dict(numbers or {})}
+    children = _run_child(request, models, timeout)
     return [_engine(child, compiler, sm, asked) for child in children]
 
 

@@ -2,8 +2,8 @@
 
     python -m onnxq.run.trt_child FOLDER
 
-reads FOLDER/request.json ({"task": "parse" | "compile" | "sm", "models", "sm", "profiles"}; of profiles, one
-a deployment). Of each model,
+reads FOLDER/request.json ({"task": "parse" | "compile" | "sm", "models", "sm", "profiles", "numbers"}; of
+profiles, one a deployment). Of each model,
 in their order, it writes what the compiler says to FOLDER/<place>/log.jsonl line by line (so that it survives
 a crash), and then the result to FOLDER/<place>/result.json. `onnxq.run.trt` is the other side.
 """
@@ -87,9 +87,15 @@ def _run(trt: Any, request: dict[str, Any], log: Any) -> dict[str, Any]:
     config.num_compute_capabilities = 1
     config.set_compute_capability(capabilities[request["sm"]], 0)
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
+    numbers = {
+        t.name: request["numbers"][t.name]
+        for t in inputs
+        if t.is_shape_tensor and t.name in request["numbers"]
+    }
     _escape_names(network)
-    for profiles in filter(None, several):
-        config.add_optimization_profile(_profile(builder, profiles))
+    for profiles in several:
+        if profiles or numbers:
+            config.add_optimization_profile(_profile(builder, profiles, numbers))
     start = time.perf_counter()
     plan = builder.build_serialized_network(network, config)
     return {
@@ -126,10 +132,12 @@ def _message(error: Any) -> str:
     return f"{error.func()}: {error.code().name}: {error.desc()}"
 
 
-def _profile(builder: Any, profiles: dict[str, Profile]) -> Any:
+def _profile(builder: Any, profiles: dict[str, Profile], numbers: dict[str, Profile]) -> Any:
     profile = builder.create_optimization_profile()
     for name, shapes in profiles.items():
         profile.set_shape(escape(name), *shapes)
+    for name, three in numbers.items():
+        profile.set_shape_input(escape(name), *three)
     return profile
 
 

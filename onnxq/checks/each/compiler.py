@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from onnxq.checks import Fact, Seen, Subject, check, stated
 from onnxq.checks.answers import RuntimeAnswer, TargetAnswer
-from onnxq.checks.api import AT_NODE
+from onnxq.checks.api import AT_NODE, UNTIL_COMPILES
 from onnxq.formats import INT8
 from onnxq.graph.baked import baked_sizes
 from onnxq.graph.batching import can_be_dynamic
@@ -25,7 +25,7 @@ from onnxq.targets import load_target
 
 @check(
     "unsupported", needs="target", severity="error",
-    command="onnxq pieces split MODEL --at-op OP",
+    command=UNTIL_COMPILES,
 )  # fmt: skip
 def unsupported(answer: TargetAnswer) -> Iterator[Fact]:
     """Each node once, with the advice of the rule that knows it."""
@@ -125,7 +125,7 @@ def runtime(answer: RuntimeAnswer) -> Iterator[Fact]:
     yield Fact("runtime.mended" if mended else "runtime", values={"message": answer.taken.original})
 
 
-COMPILER = stated("compiler", needs="runtime", severity="error")
+COMPILER = stated("compiler", needs="runtime", severity="error", command=UNTIL_COMPILES)
 SIZES = stated(
     "unstated-sizes", needs="runtime",
     severity="note",
@@ -140,7 +140,7 @@ _OF_TYPES = re.compile(r"\bhas (data ?)?type\b|unsupported data ?type", re.IGNOR
 """Words by which it means types, which no size mends."""
 
 
-@check("parser", needs="runtime", severity="error")
+@check("parser", needs="runtime", severity="error", command=UNTIL_COMPILES)
 def parser(answer: RuntimeAnswer) -> Iterator[Fact]:
     """What they say of the model, and what else of its repair."""
     if answer.engines is None:
