@@ -52,7 +52,7 @@ from onnxq.judge.output_parts import OutputParts
 from onnxq.options.settings import PAIRS, Feeding, ImageOptions, Inputs, Repairs
 from onnxq.pipeline.engine_part import engine_not_run
 from onnxq.pipeline.file_pairs import TakenPairs, in_whole_numbers, not_in_blocks
-from onnxq.pipeline.not_taken import deciding_inputs, misread_pairs, plugin_nodes, unsupported
+from onnxq.pipeline.not_taken import deciding_inputs, miscomputed, misread_pairs, plugin_nodes, unsupported
 from onnxq.pipeline.recorded_run import place_of
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import taken_by_runtime
@@ -567,7 +567,7 @@ class Job:
             remarks.remark(noted("long-names", names=counted(len(names), "name"), most=LONGEST))
         for name in long_ends(model.source):
             remarks.remark(noted("long-names.input", name=shorten(name), most=LONGEST))
-        for entry in plugin_nodes(model, self.target):
+        for entry in (*plugin_nodes(model, self.target), *miscomputed(model, self.target)):
             remarks.remark(f"{entry.node} ({entry.op}): {entry.reason}; {entry.advice}")
         left = frozenset(node.name for node in every_node(model))
         rewrites = self.rewrites

@@ -8,7 +8,10 @@ import onnx
 
 from onnxq.base.catalogue import Fact
 from onnxq.base.reason import noted
+from onnxq.checks.each.miscomputed import MISCOMPILE
 from onnxq.checks.lint import lint_pairs
+from onnxq.checks.load import checks_that_need, found_by
+from onnxq.checks.subject import subject_of
 from onnxq.documents.changes import NotTaken
 from onnxq.documents.engine import EnginePart
 from onnxq.graph.features import needs, remedy
@@ -82,6 +85,13 @@ def plugin_nodes(model: Model, target: Target) -> list[NotTaken]:
 def misread_pairs(model: Model) -> list[NotTaken]:
     """The Q/DQ nodes of a model that TensorRT refuses or reads otherwise, and what the user can do."""
     return [NotTaken(one.node, one.op, one.reason, one.advice) for one in lint_pairs(model)]
+
+
+def miscomputed(model: Model, target: Target) -> list[NotTaken]:
+    """The nodes that releases of the target are known to compute wrongly, and what the user can do."""
+    subject = subject_of(model, target.name)
+    found = found_by([one for one in checks_that_need("file") if one.kind == MISCOMPILE], subject)
+    return [NotTaken(one.node, one.op, f"{one.reason}: {one.consequence}", one.advice) for one in found]
 
 
 def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:

@@ -71,7 +71,8 @@ class Target:
         tool: the command that builds its engines: `trtexec`, or what takes the same flags.
         compiler: what the compiler that can be installed here is to it: its `own`; one of its `generation`,
             which takes and refuses the same models; or `none` of either.
-        miscomputes: what releases of it are known to compute wrongly, without a word, by the names of checks.
+        miscomputes: what it, or one of its releases, is known to compute wrongly, without a word, by the names of
+            checks: of `miscomputes.toml`, by its version.
         since: the features and operators that it has from a later release on, each with that release.
         source: where the table is from.
     """
@@ -251,7 +252,7 @@ def _known(name: str) -> Target:
     since = {what: first for what, first in base.since.items() if version_of(first) > version_of(name)}
     gained, later = base.since.keys() - since.keys(), since.keys() - base.unsupported
     return replace(
-        base, name=name, title=f"TensorRT {name.rpartition('-')[2]}", since=since,
+        base, name=name, title=f"TensorRT {name.rpartition('-')[2]}", since=since, miscomputes=_miscomputed(name),
         unsupported=base.unsupported - gained, lacks=base.lacks - gained | later,
     )  # fmt: skip
 
@@ -284,7 +285,7 @@ def _target(name: str, data: Mapping[str, Any]) -> Target:
         explains=data.get("explains", base.explains if base else True),
         tool=data.get("tool", base.tool if base else "trtexec"),
         compiler=data.get("compiler", base.compiler if base else "none"),
-        miscomputes=frozenset(data.get("miscomputes", base.miscomputes if base else ())),
+        miscomputes=_miscomputed(name) if name in NAMES else frozenset(data.get("miscomputes", _known(data["like"]).miscomputes)),
         since=data.get("since", {}),
     )
 
@@ -306,6 +307,25 @@ def device_table() -> dict[str, Any]:
 def dla_table() -> dict[str, Any]:
     """What the deep learning accelerator of Jetson takes: `dla.toml`."""
     return tomllib.loads(Path(__file__).with_name("dla.toml").read_text("utf-8"))
+
+
+@functools.cache
+def miscompute_table() -> dict[str, dict[str, str]]:
+    """What releases compute wrongly: `miscomputes.toml`."""
+    return tomllib.loads(Path(__file__).with_name("miscomputes.toml").read_text("utf-8"))
+
+
+def _miscomputed(name: str) -> frozenset[str]:
+    """What a release computes wrongly, or one of those that a table of a generation is of."""
+    if name == COMPILER:
+        return frozenset()
+    version = version_of(name)
+    return frozenset(
+        what
+        for what, row in miscompute_table().items()
+        if version_of(row["since"])[: len(version)] <= version
+        and ("right" not in row or version < version_of(row["right"]))
+    )
 
 
 # -- a file of the user's ---------------------------------------------------------------------------
