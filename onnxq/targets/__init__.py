@@ -71,8 +71,8 @@ class Target:
         tool: the command that builds its engines: `trtexec`, or what takes the same flags.
         compiler: what the compiler that can be installed here is to it: its `own`; one of its `generation`,
             which takes and refuses the same models; or `none` of either.
-        miscomputes: what it, or one of its releases, is known to compute wrongly, without a word, by the names of
-            checks: of `miscomputes.toml`, by its version.
+        miscomputes: what it, or one of its releases, is known to compute wrongly, without a word, by the
+            names of checks: `miscomputes.toml`.
         since: the features and operators that it has from a later release on, each with that release.
         source: where the table is from.
     """
@@ -121,16 +121,16 @@ class Target:
         return replace(self, formats={name: ops for name, ops in self.formats.items() if name in asked})
 
     def lacks_feature(self, name: str) -> bool:
-        """Whether it lacks a feature or an operator."""
-        return name in self.lacks or name in self.unsupported
+        """Whether it lacks a feature or an operator, or computes a construct wrongly."""
+        return name in self.lacks or name in self.unsupported or name in self.miscomputes
 
 
 @functools.cache
 def stated_features() -> frozenset[str]:
-    """The features and operators that the table of some target names, as lacking or as there."""
+    """The features and operators that the table of some target names, as lacking, as there or as miscomputed."""
     keys = ("lacks", "has", "unsupported", "supported")
     entries = (table.get(key, ()) for table in map(_table, NAMES) for key in keys)
-    return frozenset(name for names in entries for name in names)
+    return frozenset(name for names in (*entries, miscompute_table()) for name in names)
 
 
 @functools.cache
@@ -252,8 +252,8 @@ def _known(name: str) -> Target:
     since = {what: first for what, first in base.since.items() if version_of(first) > version_of(name)}
     gained, later = base.since.keys() - since.keys(), since.keys() - base.unsupported
     return replace(
-        base, name=name, title=f"TensorRT {name.rpartition('-')[2]}", since=since, miscomputes=_miscomputed(name),
-        unsupported=base.unsupported - gained, lacks=base.lacks - gained | later,
+        base, name=name, title=f"TensorRT {name.rpartition('-')[2]}", since=since,
+        miscomputes=_miscomputed(name), unsupported=base.unsupported - gained, lacks=base.lacks - gained | later,
     )  # fmt: skip
 
 
@@ -285,7 +285,9 @@ def _target(name: str, data: Mapping[str, Any]) -> Target:
         explains=data.get("explains", base.explains if base else True),
         tool=data.get("tool", base.tool if base else "trtexec"),
         compiler=data.get("compiler", base.compiler if base else "none"),
-        miscomputes=_miscomputed(name) if name in NAMES else frozenset(data.get("miscomputes", _known(data["like"]).miscomputes)),
+        miscomputes=_miscomputed(name)
+        if name in NAMES
+        else frozenset(data.get("miscomputes", _known(data["like"]).miscomputes)),
         since=data.get("since", {}),
     )
 

@@ -1,4 +1,4 @@
-"""What releases of TensorRT compute wrongly, without a word: `onnxq/targets/miscomputes.toml`, an entry a check."""
+"""What releases of TensorRT compute wrongly: an entry of `onnxq/targets/miscomputes.toml` a check."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _miscomputed(name: str) -> Callable[[Callable[[Subject], Found]], Check]:
                 about = (node.name, node.op, values.get("tensor", ""))
                 yield Fact(name, about, {**values, "seen": row["seen"], "thread": row["thread"]})
 
-        return check(name, needs="file", kind=MISCOMPILE)(found)
+        return check(name, needs="file", kind=MISCOMPILE, lacks=name)(found)
 
     return made
 
@@ -80,7 +80,7 @@ def _is_dynamic(tensor: Tensor) -> bool:
 
 @_miscomputed("deformable-samples")
 def deformable_samples(subject: Subject) -> Found:
-    """A GridSample of what products made and moves arranged as an image, at places that the model computes."""
+    """A GridSample of tokens that moves arranged as an image, at places that the model computes."""
     for node in subject.nodes:
         if node.op != "GridSample" or node.attr("mode") == "nearest":
             continue
@@ -112,7 +112,7 @@ def _moved_from(tensor: Tensor) -> Iterable[Tensor]:
 
 @_miscomputed("reduced-attention")
 def reduced_attention(subject: Subject) -> Found:
-    """Attention, of a batch that may be over 1, whose keys a convolution of the tokens as an image makes fewer."""
+    """Attention, of a batch that may be over 1, whose keys a convolution makes fewer."""
     for node, query, key in _attention(subject):
         behind = set(reached([query], _tokens_from))
         for one in reached([key], _tokens_from):
@@ -144,7 +144,7 @@ _OF_TOKENS = (
 
 
 def _reduces(node: Node) -> bool:
-    """Whether a node is a convolution with strides, of a batch that may be over 1, of what moves made an image."""
+    """Whether a node is a convolution with strides of what moves made an image, of a batch that may be over 1."""
     data = node.inputs[0] if node.op == "Conv" and not node.domain else None
     if data is None or data.producer is None or data.producer.op not in _REARRANGES:
         return False

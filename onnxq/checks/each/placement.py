@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from onnxq.base.reason import Reason
 from onnxq.checks import Fact, Product, Subject, check
 from onnxq.checks.api import COMPLETE
 from onnxq.checks.engine import in_float, larger, makes_weights, more_kernels, only_rounds
 from onnxq.formats import INT8
 from onnxq.graph.layers import WEIGHTED
-from onnxq.graph.pairs import NOTHING, QUANTIZE, Pair, outputs_of, pair_of, pairs_of
+from onnxq.graph.pairs import QUANTIZE, Pair, outputs_of, pairs_of
 from onnxq.graph.view import Node, Tensor
 
 
