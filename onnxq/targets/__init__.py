@@ -127,7 +127,7 @@ class Target:
 
 @functools.cache
 def stated_features() -> frozenset[str]:
-    """The features and operators that the table of some target names, as lacking, as there or as miscomputed."""
+    """The features and operators that the table of some target names, as lacking, there or miscomputed."""
     keys = ("lacks", "has", "unsupported", "supported")
     entries = (table.get(key, ()) for table in map(_table, NAMES) for key in keys)
     return frozenset(name for names in (*entries, miscompute_table()) for name in names)
@@ -253,7 +253,8 @@ def _known(name: str) -> Target:
     gained, later = base.since.keys() - since.keys(), since.keys() - base.unsupported
     return replace(
         base, name=name, title=f"TensorRT {name.rpartition('-')[2]}", since=since,
-        miscomputes=_miscomputed(name), unsupported=base.unsupported - gained, lacks=base.lacks - gained | later,
+        unsupported=base.unsupported - gained, lacks=base.lacks - gained | later,
+        miscomputes=_miscomputed(name),
     )  # fmt: skip
 
 
@@ -311,23 +312,40 @@ def dla_table() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("dla.toml").read_text("utf-8"))
 
 
+@dataclass(frozen=True, slots=True)
+class Miscompute:
+    """What releases compute wrongly, without a word.
+
+    Attributes:
+        since: the first release that does, `10.11`.
+        seen: those that were seen to, in words.
+        thread: the address of who says so.
+        right: the first release that does not any more; "" where none is known.
+    """
+
+    since: str
+    seen: str
+    thread: str
+    right: str = ""
+
+    def is_of(self, version: tuple[int, ...]) -> bool:
+        """Whether a release, or one of the releases of a generation, does."""
+        is_later = version_of(self.since)[: len(version)] <= version
+        return is_later and (not self.right or version < version_of(self.right))
+
+
 @functools.cache
-def miscompute_table() -> dict[str, dict[str, str]]:
-    """What releases compute wrongly: `miscomputes.toml`."""
-    return tomllib.loads(Path(__file__).with_name("miscomputes.toml").read_text("utf-8"))
+def miscompute_table() -> dict[str, Miscompute]:
+    """What releases compute wrongly, by the names of checks: `miscomputes.toml`."""
+    table = tomllib.loads(Path(__file__).with_name("miscomputes.toml").read_text("utf-8"))
+    return {name: Miscompute(**row) for name, row in table.items()}
 
 
 def _miscomputed(name: str) -> frozenset[str]:
     """What a release computes wrongly, or one of those that a table of a generation is of."""
     if name == COMPILER:
         return frozenset()
-    version = version_of(name)
-    return frozenset(
-        what
-        for what, row in miscompute_table().items()
-        if version_of(row["since"])[: len(version)] <= version
-        and ("right" not in row or version < version_of(row["right"]))
-    )
+    return frozenset(what for what, one in miscompute_table().items() if one.is_of(version_of(name)))
 
 
 # -- a file of the user's ---------------------------------------------------------------------------

@@ -9,20 +9,18 @@ import numpy as np
 from onnxq.base.grouped import reached
 from onnxq.checks import Check, Fact, Subject, check
 from onnxq.checks.each.attention import attentions
-from onnxq.graph.pairs import NOTHING, pair_of
+from onnxq.graph.moves import REARRANGES
+from onnxq.graph.pairs import NOTHING, QDQ, pair_of
 from onnxq.graph.view import Node, Tensor
 from onnxq.targets import load_target, miscompute_table
 
 MISCOMPILE = "miscompile"
 """The group of the findings."""
 
-Found = Iterator[tuple[Node, dict[str, str]]]
-"""Nodes that a target computes wrongly, and what their text is made with."""
+Found = Iterator[tuple[Node, str, dict[str, str]]]
+"""Nodes that a target computes wrongly, a tensor or "", and what else their text names."""
 
-_REARRANGES = (
-    "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Cast", "Split", "Slice", "Gather",
-    "Concat", "Expand", "QuantizeLinear", "DequantizeLinear",
-)  # fmt: skip
+_ARRANGES = (*REARRANGES, *QDQ, "Split", "Slice", "Gather", "Concat", "Cast", "Expand")
 
 
 def _miscomputed(name: str) -> Callable[[Callable[[Subject], Found]], Check]:
@@ -33,9 +31,9 @@ def _miscomputed(name: str) -> Callable[[Callable[[Subject], Found]], Check]:
             if name not in load_target(subject.target).miscomputes:
                 return
             row = miscompute_table()[name]
-            for node, values in find(subject):
-                about = (node.name, node.op, values.get("tensor", ""))
-                yield Fact(name, about, {**values, "seen": row["seen"], "thread": row["thread"]})
+            for node, tensor, values in find(subject):
+                more = {"tensor": tensor, "seen": row.seen, "thread": row.thread}
+                yield Fact(name, (node.name, node.op, tensor), {**values, **more})
 
         return check(name, needs="file", kind=MISCOMPILE, lacks=name)(found)
 
@@ -49,7 +47,7 @@ def cumsum_settings(subject: Subject) -> Found:
     known = [(node, setting) for node in sums if (setting := _setting(node)) is not None]
     for node, setting in known[1:]:
         if setting != known[0][1]:
-            yield node, {"other": known[0][0].name}
+            yield node, "", {"other": known[0][0].name}
 
 
 def _setting(node: Node) -> tuple[int, bool] | None:
@@ -71,7 +69,7 @@ def if_transposed(subject: Subject) -> Found:
         source = turned.inputs[0]
         chosen = source.producer if source is not None else None
         if chosen is not None and chosen.op == "If" and _is_dynamic(data):
-            yield node, {"transpose": turned.name, "branches": chosen.name}
+            yield node, "", {"transpose": turned.name, "branches": chosen.name}
 
 
 def _is_dynamic(tensor: Tensor) -> bool:
@@ -87,8 +85,8 @@ def deformable_samples(subject: Subject) -> Found:
         image, places = node.operands(2)
         if image is None or places is None or places.is_constant or places.is_input:
             continue
-        if "MatMul" in _made_by(image) and any(user.op in _REARRANGES for user in node.outputs[0].users):
-            yield node, {}
+        if "MatMul" in _made_by(image) and any(user.op in _ARRANGES for user in node.outputs[0].users):
+            yield node, "", {}
 
 
 def _made_by(tensor: Tensor) -> set[str]:
@@ -100,7 +98,7 @@ def _made_by(tensor: Tensor) -> set[str]:
     }
 
 
-_THROUGH = (*_REARRANGES, "Add")
+_THROUGH = (*_ARRANGES, "Add")
 
 
 def _moved_from(tensor: Tensor) -> Iterable[Tensor]:
@@ -117,7 +115,7 @@ def reduced_attention(subject: Subject) -> Found:
         behind = set(reached([query], _tokens_from))
         for one in reached([key], _tokens_from):
             if one not in behind and one.producer is not None and _reduces(one.producer):
-                yield node, {"conv": one.producer.name}
+                yield node, "", {"conv": one.producer.name}
                 break
 
 
@@ -144,9 +142,9 @@ _OF_TOKENS = (
 
 
 def _reduces(node: Node) -> bool:
-    """Whether a node is a convolution with strides of what moves made an image, of a batch that may be over 1."""
+    """Whether a node is a convolution with strides of an image of moves, of a batch that may be over 1."""
     data = node.inputs[0] if node.op == "Conv" and not node.domain else None
-    if data is None or data.producer is None or data.producer.op not in _REARRANGES:
+    if data is None or data.producer is None or data.producer.op not in _ARRANGES:
         return False
     return max(node.attr("strides") or [1]) > 1 and (not data.shape or data.shape[0] != 1)
 
@@ -169,7 +167,7 @@ def residual_views(subject: Subject) -> Found:
             joined = _joined_later(view, node) if view is not None else None
             if joined is not None and branch is not None and _activated_conv(branch, view):
                 assert view is not None
-                yield node, {"tensor": view.name, "concat": joined.name}
+                yield node, view.name, {"concat": joined.name}
 
 
 def _joined_later(tensor: Tensor, add: Node) -> Node | None:
