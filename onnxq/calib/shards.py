@@ -281,7 +281,7 @@ def _gather_elsewhere(parcel: Parcel, samples: Sequence[Sample]) -> StatsFile:
     """The statistics of samples that came along with the pass."""
     with parcel.opened() as folder:
         work, runs_as = _taken_over(folder)
-        with ort.running(*runs_as):
+        with ort.running(runs_as):
             return gather_from(work, _Told([], [], []), samples)
 
 
@@ -468,7 +468,7 @@ def _do_share(folder: Path, number: int, pipe: Connection) -> None:
             pipe.send(done)
             last = time.monotonic()
 
-    with ort.running(*runs_as):
+    with ort.running(runs_as):
         source = open_source(data.data, data.inputs, options=data.images, skip_bad=data.skip_bad)
         gather(work, source, share, keep=given.checkpoints.path(number + 1), progress=progress)
 

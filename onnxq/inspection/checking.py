@@ -204,7 +204,7 @@ def check(
     if stats is not None:
         given = Given.read(stats, partial=groups.calibration.partial)
     asked = _Asked(data, groups, given, own, tuple(again))
-    with ort.running(groups.runtime.ort_ops, groups.runtime.largest_bytes):
+    with ort.running(groups.runtime):
         return _check(Path(model), asked, told(observe))
 
 

@@ -176,7 +176,7 @@ def split(
     told(observe)("split", None, None)
     opened = Model.open(model)
     sets = [[entry] if isinstance(entry, str) else list(entry) for entry in at]
-    with ort.running(runtime.ort_ops, runtime.largest_bytes):
+    with ort.running(runtime):
         pieces = cut(opened, sets, at_op, ort.output_types)
     manifest = Manifest(
         kind="pieces",
@@ -235,7 +235,7 @@ def extract(
         )
     told(observe)("extract", None, None)
     opened = Model.open(model)
-    with ort.running(runtime.ort_ops, runtime.largest_bytes):
+    with ort.running(runtime):
         if node is not None:
             piece = extract_node(opened, node, ort.output_types)
         else:
@@ -300,7 +300,7 @@ def run_pieces(
         TypeError: there is no such keyword.
     """
     asked = Options.of("run_pieces", options)
-    with ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
+    with ort.running(asked.runtime):
         return _run(Path(manifest), data, original, use or {}, samples, tolerance, asked, save, told(observe))
 
 

@@ -559,7 +559,7 @@ def hand_over(recipe: Recipe, task: Task, folder: Path) -> None:
 def measure_elsewhere(folder: str, feeds: Sequence[Mapping[str, np.ndarray]], first: int) -> Sums:
     """As `measure_block`, of a task that was written to a folder."""
     model, task, runs_as = _taken_over(folder)
-    with ort.running(*runs_as):
+    with ort.running(runs_as):
         return measure_block(model, task, feeds, first)
 
 

@@ -163,6 +163,7 @@ class Runtime(Group, title="onnxruntime", table="runtime", examples=("--ort-ops 
 
     Attributes:
         ort_ops: libraries of custom operators.
+        ops: files of Python whose functions stand for operators: they take arrays, and attributes as keywords.
         largest: bytes of the largest tensor that a run may make, or a text as `2GB` or `512MB`. None: 1 GB,
             and more for models and samples that are large themselves.
 
@@ -172,6 +173,13 @@ class Runtime(Group, title="onnxruntime", table="runtime", examples=("--ort-ops 
 
     ort_ops: Sequence[PathLike] = option(
         (), "A library of custom operators for onnxruntime.", PATHS, metavar="LIB", runs_code=True
+    )
+    ops: Sequence[PathLike] = option(
+        (),
+        "A file of Python functions that stand for custom operators.",
+        PATHS,
+        metavar="X.py",
+        runs_code=True,
     )
     largest: int | str | None = option(
         None, "The largest tensor that a run may make. Default: 1GB, more for large models and samples.",

@@ -477,7 +477,7 @@ class Job:
 
     def part(self, proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
         """The part of a model that onnxruntime knows, and the operators that the rest depends on."""
-        if ort.custom_libraries() and ort.loads(proto, data_dir=self.model.data_dir):
+        if ort.has_more_operators() and ort.loads(proto, data_dir=self.model.data_dir):
             return proto, {}
         return runnable_part(proto)
 
