@@ -33,7 +33,7 @@ from onnxq.data.sources import Source, open_source
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.load import tensors
-from onnxq.options.settings import ImageOptions
+from onnxq.options.settings import ImageOptions, Runtime
 from onnxq.run import ort
 
 
@@ -352,7 +352,7 @@ def _hand_over(work: Work, folder: Path, *, travels: bool = False) -> None:
     (folder / "work").write_bytes(pickle.dumps((bare, ort.runs_as())))
 
 
-def _taken_over(folder: Path) -> tuple[Work, tuple[tuple[str, ...], int | None]]:
+def _taken_over(folder: Path) -> tuple[Work, Runtime]:
     """The pass, and what is said of its runs."""
     bare, runs_as = pickle.loads((folder / "work").read_bytes())
     model = onnx.load(folder / "model.onnx", load_external_data=False)

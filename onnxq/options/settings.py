@@ -163,7 +163,7 @@ class Runtime(Group, title="onnxruntime", table="runtime", examples=("--ort-ops 
 
     Attributes:
         ort_ops: libraries of custom operators.
-        ops: files of Python whose functions stand for operators: they take arrays, and attributes as keywords.
+        ops: files of Python whose functions stand for operators, on arrays, and attributes as keywords.
         largest: bytes of the largest tensor that a run may make, or a text as `2GB` or `512MB`. None: 1 GB,
             and more for models and samples that are large themselves.
 

@@ -63,7 +63,7 @@ from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.whole import Differs, WholeModel, proof_of
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
-from onnxq.run import ort
+from onnxq.run import ort, own_ops
 from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import all_deployed, stated_deployments
 from onnxq.run.phases import PHASES, phases
@@ -169,7 +169,7 @@ class Job:
                 raise unknown_name("rule", name, [rule.id for rule in known])
         rules = select(known, repairs.enable, repairs.skip)
         with _timed(heard, phases, "load"):
-            model = Model.open(source)
+            model = _opened(source)
             why, was = unreadable(model.source), model.opset
             newer = _lowered(model, repairs.prove) if why is not None else ""
             if why is not None and newer:
@@ -177,7 +177,6 @@ class Job:
                     f"the model has {why}",
                     hint=f"export it with an older opset, or upgrade onnxruntime ({newer})",
                 )
-            model.runtime = ort.evaluate
             if not formats:
                 held = PairIndex.of(model).formats
                 target = target.in_formats([name for name in held if name in target.formats])
@@ -219,8 +218,7 @@ class Job:
 
     def _file(self) -> Model:
         """The model as the user gave it, once more."""
-        model = Model.open(self.source)
-        model.runtime = ort.evaluate
+        model = _opened(self.source)
         model.set_target(self.target)
         if self.was_opset is not None:
             _lowered(model, self.repairs.prove)
@@ -645,6 +643,23 @@ def _lowered(model: Model, prove: str) -> str:
     if model.opset <= newest or prove == "always":
         return "or do not ask for proofs always" if model.opset > newest else "its IR version is newer"
     return lower_opset(model, newest)
+
+
+def _opened(source: ModelSource) -> Model:
+    """The model as the user gave it, with the types of what the user's functions give.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    model = Model.open(source)
+    model.runtime = ort.evaluate
+    if not own_ops.paths():
+        return model
+    typed = ort.with_types(model.source, model.data_dir)
+    if typed is not model.source:
+        model = Model(typed, model.path, model.data_dir)
+        model.runtime = ort.evaluate
+    return model
 
 
 def _stated(model: Model, inputs: Inputs) -> tuple[list[Assumption], dict[str, np.ndarray]]:

@@ -77,7 +77,7 @@ class Session:
         self._session = session
         self._budget = own
         self.inputs = tuple(value.name for value in session.get_inputs())
-        self.input_shapes = {value.name: tuple(value.shape) for value in session.get_inputs()}
+        self.input_shapes = {value.name: tuple(value.shape or ()) for value in session.get_inputs()}
         self.outputs = tuple(value.name for value in session.get_outputs())
         self._float8 = {v.name: _FLOAT8[v.type] for v in session.get_outputs() if v.type in _FLOAT8}
         tensors = () if isinstance(session, Chain) else session.get_outputs()  # a chain runs on arrays
@@ -699,6 +699,14 @@ def opened(model: onnx.ModelProto, tensors: Iterable[str], data_dir: Path | None
     wanted = [onnx.ValueInfoProto(name=name) for name in tensors if name not in known]
     settings = _settings(model, False, 1)
     return _load(model, settings, data_dir, onnx.ModelProto(graph=onnx.GraphProto(output=wanted)))
+
+
+def with_types(model: onnx.ModelProto, data_dir: Path | None) -> onnx.ModelProto:
+    """A model that says what the functions of the user's give; itself where none stands for a node of it."""
+    try:
+        return own_ops.typed(model, lambda whole, names: types_of(opened(whole, names, data_dir)))
+    except RunError:  # it does not run, which others say
+        return model
 
 
 def types_of(session: Session) -> dict[str, onnx.TypeProto]:

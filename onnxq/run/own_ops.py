@@ -1,7 +1,7 @@
 """Functions of the user's on arrays that stand for operators that onnxruntime lacks.
 
-A model is cut at their nodes, and runs in pieces: onnxruntime the pieces, Python what stands between them. What such
-a node gives is as the file states it, else as what its function gives for zeros of the sizes of its inputs.
+A model is cut at their nodes, and runs in pieces: onnxruntime the pieces, Python what stands between
+them. What such a node gives is as the file states it, else as its function does for zeros.
 """
 
 from __future__ import annotations
@@ -38,9 +38,6 @@ _TABLE = "OPS"
 
 _ONNX = ("", "ai.onnx")
 
-_FREE = 2
-"""The size of a dynamic dimension where a function is asked what it gives."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
@@ -57,7 +54,8 @@ class _Standing:
     kinds: dict[Any, list[Kind]] = field(default_factory=dict)
 
 
-_standing: ContextVar[_Standing] = ContextVar("functions that stand for operators", default=_Standing())
+_NOTHING = _Standing()
+_standing: ContextVar[_Standing] = ContextVar("functions that stand for operators", default=_NOTHING)
 
 
 @contextmanager
@@ -147,6 +145,11 @@ class Kind:
         return found
 
     @property
+    def as_onnxruntime(self) -> Kind:
+        """It, as onnxruntime says it: a scalar, and what has no known rank, have no sizes."""
+        return replace(self, shape=self.shape or [])
+
+    @property
     def info(self) -> onnx.ValueInfoProto:
         """It, in ONNX's form."""
         return onnx.helper.make_tensor_value_info(self.name, self.elem_type, self.shape)
@@ -191,7 +194,7 @@ class Chain:
             gives = [name for node in nodes for name in node.output if name in wanted]
             if gives:
                 session = opened(_piece(model, nodes, gives, infos, self._kinds))
-                found = (Kind(one.name, one.type, one.shape) for one in session.get_outputs())
+                found = (Kind(one.name, one.type, one.shape or None) for one in session.get_outputs())
                 self._kinds |= {one.name: one for one in found}
                 self._steps.append((session, None, gives))
             for node in own:
@@ -200,11 +203,11 @@ class Chain:
 
     def get_inputs(self) -> list[Kind]:
         """What is fed."""
-        return self._inputs
+        return [one.as_onnxruntime for one in self._inputs]
 
     def get_outputs(self) -> list[Kind]:
         """What is given."""
-        return [self._kinds[name] for name in self._outputs]
+        return [self._kinds[name].as_onnxruntime for name in self._outputs]
 
     def run(self, outputs: Sequence[str] | None, feeds: Mapping[str, Any], options: Any = None) -> list[Any]:
         """The outputs of one run.
@@ -372,24 +375,60 @@ def _learnt(
 ) -> list[Kind]:
     """What a node gives, by what its function does for zeros; where it fails, of the type of its first input.
 
-    Sizes are those of the zeros, where all of the inputs' are numbers.
+    It is asked for two sizes of each dynamic dimension: a size that is the same is fixed, and one that is a
+    dimension's in both is that dimension.
     """
-    fixed = all(one is None or all(isinstance(d, int) for d in one.shape or (None,)) for one in read)
-    fed: list[np.ndarray | None] = []
-    for kind, constant in zip(read, constants, strict=True):
-        if kind is None or constant is not None:
-            fed.append(constant)
-            continue
-        sizes = [size if isinstance(size, int) else _FREE for size in kind.shape or ()]
-        fed.append(np.zeros(sizes, dtype_of(kind.elem_type)))
+    dims = {dim for one in read if one is not None for dim in one.shape or () if not isinstance(dim, int)}
+    names = sorted(dim for dim in dims if dim)
+    asked = [
+        {None: 2 + turn} | {name: 2 + at + turn * (at + 1) for at, name in enumerate(names)}
+        for turn in (0, 1)
+    ]
+    given = []
     try:
-        with made_up(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            given = _called(node, fed)
+        for sizes in asked[: 1 + bool(dims)]:
+            fed = [
+                constant if kind is None or constant is not None else _zeros(kind, sizes)
+                for kind, constant in zip(read, constants, strict=True)
+            ]
+            with made_up(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                given.append(_called(node, fed))
     except RunError:
         first = next((one for one in read if one is not None), Kind("", "tensor(float)", None))
         return [replace(first, shape=None) for _ in node.output]
-    known = all(one is None or one.shape is not None for one in read)
-    return [
-        _kind("", one.dtype, [*one.shape] if fixed else [None] * one.ndim if known else None) for one in given
-    ]
+    if any(one is not None and one.shape is None for one in read):
+        return [_kind("", one.dtype, None) for one in given[0]]
+    named = {(asked[0][name], asked[1][name]): name for name in names}
+
+    def shape(one: np.ndarray, other: np.ndarray) -> list[Any] | None:
+        ends = zip(one.shape, other.shape, strict=True) if one.ndim == other.ndim else None
+        return None if ends is None else [a if a == b else named.get((a, b)) for a, b in ends]
+
+    return [_kind("", one.dtype, shape(one, other)) for one, other in zip(given[0], given[-1], strict=True)]
+
+
+def _zeros(kind: Kind, sizes: Mapping[Any, int]) -> np.ndarray:
+    shape = [size if isinstance(size, int) else sizes[size] for size in kind.shape or ()]
+    return np.zeros(shape, dtype_of(kind.elem_type))
+
+
+def typed(model: onnx.ModelProto, opened: Callable[[onnx.ModelProto, Sequence[str]], Any]) -> onnx.ModelProto:
+    """A model that says the types of what functions give; itself where no function stands for a node of it.
+
+    Args:
+        model: the model, in order.
+        opened: runs it as it is, with more outputs.
+    """
+    known = {info.name for info in (*model.graph.value_info, *model.graph.output) if _is_typed(info)}
+    names = [name for node in own_nodes(model) for name in node.output if name and name not in known]
+    if not names:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    copy.graph.value_info.extend(
+        onnx.ValueInfoProto(name=name, type=kind)
+        for name, kind in opened(model, names).items()
+        if name in names
+    )
+    return copy
