@@ -414,14 +414,17 @@ def _zeros(kind: Kind, sizes: Mapping[Any, int]) -> np.ndarray:
 
 
 def typed(model: onnx.ModelProto, opened: Callable[[onnx.ModelProto, Sequence[str]], Any]) -> onnx.ModelProto:
-    """A model that says the types of what functions give; itself where no function stands for a node of it.
+    """A model that says the types of what functions take and give; itself where it does, or has none.
 
     Args:
         model: the model, in order.
         opened: runs it as it is, with more outputs.
     """
-    known = {info.name for info in (*model.graph.value_info, *model.graph.output) if _is_typed(info)}
-    names = [name for node in own_nodes(model) for name in node.output if name and name not in known]
+    graph = model.graph
+    known = {info.name for info in (*graph.value_info, *graph.output, *graph.input) if _is_typed(info)}
+    made = {name for node in graph.node for name in node.output if name}
+    ends = {name for node in own_nodes(model) for name in (*node.input, *node.output)}
+    names = sorted(ends & made - known)
     if not names:
         return model
     copy = onnx.ModelProto()
@@ -431,4 +434,31 @@ def typed(model: onnx.ModelProto, opened: Callable[[onnx.ModelProto, Sequence[st
         for name, kind in opened(model, names).items()
         if name in names
     )
+    return copy
+
+
+def cut_out(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model without the nodes for which functions stand, for a compiler; itself where there are none.
+
+    What they give is an input then, and what they read an output.
+
+    Args:
+        model: the model, with the types of what they give.
+    """
+    own = own_nodes(model)
+    if not own:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph, known = copy.graph, {info.name: info for info in (*model.graph.value_info, *model.graph.output)}
+    kept = [node for node in model.graph.node if _function(node) is None]
+    given = [name for node in own for name in node.output if name]
+    made = {name for node in kept for name in node.output}
+    outputs = dict.fromkeys([one.name for one in graph.output] + [name for node in own for name in node.input])
+    del graph.node[:], graph.output[:]
+    graph.node.extend(kept)
+    read = {name for node in kept for name in reads(node)}
+    graph.input.extend(known[name] for name in given if name in read)
+    bare = (known.get(name, onnx.ValueInfoProto(name=name)) for name in outputs if name in made)
+    graph.output.extend(bare)
     return copy
