@@ -276,7 +276,7 @@ _Engines = tuple[trt.Engine, trt.Engine] | None
 def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
     groups, data, given = asked.groups, asked.data, asked.given
     repairs, inputs, compilation = groups.repairs, groups.inputs, groups.compilation
-    target = load_target(repairs.target)
+    target = load_target(repairs.target).with_plugins(repairs.plugin)
     compiler = trt.installed() if target.is_compiled_here else None
     check_device(compilation, target)
     job, source = None, None

@@ -160,7 +160,7 @@ class Job:
         began, phases = (time.perf_counter(), cpu_seconds()), dict[str, float]()
         limit = TimeLimit(time_limit)
         heard = limit.observing(told(observe))
-        target = load_target(repairs.target)
+        target = load_target(repairs.target).with_plugins(repairs.plugin)
         if formats:
             target = target.in_formats(formats)
         known = load_rules(repairs.rules)

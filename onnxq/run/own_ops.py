@@ -454,7 +454,9 @@ def cut_out(model: onnx.ModelProto) -> onnx.ModelProto:
     kept = [node for node in model.graph.node if _function(node) is None]
     given = [name for node in own for name in node.output if name]
     made = {name for node in kept for name in node.output}
-    outputs = dict.fromkeys([one.name for one in graph.output] + [name for node in own for name in node.input])
+    outputs = dict.fromkeys(
+        [*(one.name for one in graph.output), *(name for node in own for name in node.input)]
+    )
     del graph.node[:], graph.output[:]
     graph.node.extend(kept)
     read = {name for node in kept for name in reads(node)}

@@ -52,6 +52,7 @@ class Target:
         unsupported: ONNX operators without an importer.
         custom: operators of other domains that it takes, as `domain.Operator`.
         plugins: the plugins of its own library (libnvinfer_plugin), by the names of their nodes' operators.
+        own_plugins: the operators of plugins of the user's, as `Operator` or `domain.Operator`.
         advice: what to do about an operator that it does not take.
         lacks: features that it lacks, by the names that rules use.
         max_opset: the newest opset that it documents.
@@ -98,6 +99,7 @@ class Target:
     compiler: Compiler = "none"
     miscomputes: frozenset[str] = frozenset()
     since: Mapping[str, str] = field(default_factory=dict)
+    own_plugins: frozenset[str] = frozenset()
 
     @property
     def is_compiled_here(self) -> bool:
@@ -119,6 +121,10 @@ class Target:
                 raise UserError(f"{self.title} multiplies nothing in {name}", hint=hint)
         asked = names or [*self.formats][:1]
         return replace(self, formats={name: ops for name, ops in self.formats.items() if name in asked})
+
+    def with_plugins(self, names: Sequence[str]) -> Target:
+        """The same, beside plugins of the user's for operators."""
+        return replace(self, own_plugins=frozenset(names))
 
     def lacks_feature(self, name: str) -> bool:
         """Whether it lacks a feature or an operator, or computes a construct wrongly."""
