@@ -43,7 +43,7 @@ class Verb:
         groups: groups of options, each a panel of `--help`.
         without: options of theirs that it does not have.
         keys: options of theirs that are keys of `onnxq.toml` here, and flags of other verbs.
-        shadowed: options of theirs that are in their group in Python: the function has a keyword of that name.
+        shadowed: options of theirs that are in their group alone: the function has such a keyword.
         config: whether it reads `onnxq.toml`, and has the flag --config.
         data: the flag of the path of the data.
         function: the name of the function in Python that takes the groups, where that is not its own.

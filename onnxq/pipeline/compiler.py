@@ -217,15 +217,16 @@ class Compiler:
     def compile(self, model: onnx.ModelProto, timeout: float = 900.0) -> trt.Engine:
         """Compiles a model whose external data is where the job's is."""
         with interrupts.Folder() as folder:
-            models, self.beside = [model, self.beside], None
-            paths, data_dir = [], self._job.model.data_dir
-            shapes, *more = self._profiles
-            for place, proto in enumerate(filter(None, models)):
+            data_dir, profiles = self._job.model.data_dir, self._profiles
+            models = [own_ops.cut_out(ort.with_types(one, data_dir)) for one in (model, self.beside) if one]
+            self.beside = None
+            if models[0] is not model:
+                profiles = [shared_profiles(models[0].graph.input, one) for one in profiles]
+            paths = []
+            for place, proto in enumerate(models):
                 paths.append(Path(folder) / f"{place}.onnx")
-                pieces = own_ops.cut_out(ort.with_types(proto, data_dir))
-                files.save_model(pieces, paths[-1], data_dir)
-                if pieces is not proto:
-                    shapes, *more = (shared_profiles(pieces.graph.input, one) for one in self._profiles)
+                files.save_model(proto, paths[-1], data_dir)
+            shapes, *more = profiles
             first, *plain = trt.compile_engines(
                 paths, sm=self._sm, profiles=shapes, more=more, timeout=timeout
             )

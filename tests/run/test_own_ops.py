@@ -1,4 +1,4 @@
-"""Python functions that stand for operators: what is in front of their nodes and behind is calibrated and judged."""
+"""Python functions that stand for operators: what is around their nodes is calibrated and judged."""
 
 from __future__ import annotations
 
