@@ -26,12 +26,7 @@ from onnxq.graph.order import reads
 from onnxq.graph.types import dtype_of, elem_type_of
 from onnxq.run.budget import RunError, is_made_up, made_up
 
-_FORM = CodeForm(
-    "file of operators",
-    "def MyOp(x, alpha=1.0): return alpha * x",
-    "OPS.py",
-    instead="it is a file of functions: ",
-)
+_FORM = CodeForm("file of operators", "def MyOp(x): ...", "OPS.py")
 
 _TABLE = "OPS"
 """What a file may name its functions in: `OPS = {("my.domain", "MyOp"): function}`."""
@@ -55,7 +50,7 @@ class _Standing:
 
 
 _NOTHING = _Standing()
-_standing: ContextVar[_Standing] = ContextVar("functions that stand for operators", default=_NOTHING)
+_standing: ContextVar[_Standing] = ContextVar("own operators", default=_NOTHING)
 
 
 @contextmanager
