@@ -141,11 +141,15 @@ def test_other_verbs_run_it(ops: Path, tmp_path: Path) -> None:
     assert "leak" in str(analysis.rows)
 
 
-def test_for_the_compiler_it_is_cut_out(ops: Path) -> None:
+def test_for_the_compiler_it_is_cut_out(ops: Path, tmp_path: Path) -> None:
     pytest.importorskip("tensorrt_rtx")
     for batch in (2, "N"):
         engine = onnxq.quantize(net(batch=batch), samples(), ops=[ops], plugin=["Leak"]).report.engine
         assert (engine.status, engine.int8) == ("compiled", 2)
+        onnx.save(net(batch=batch), tmp_path / "own.onnx")
+        checks = onnxq.check(tmp_path / "own.onnx", ops=[ops], plugin=["my.domain.Leak"])
+        assert checks.engine.original == checks.engine.sanitized == "compiled"
+        assert [(one.check, one.severity) for one in checks.findings] == [("plugin", "note")]
 
 
 @pytest.mark.parametrize(
