@@ -60,7 +60,8 @@ def compile_both(
     made = own_ops.cut_out(ort.with_types(result.model, result.data_dir))
     before = _compiled(model, original.inputs, sm, stated) if made is result.model else None
     stays = not (result.report.changes or stated.shapes or result.report.assumptions)
-    if before is not None and stays and before.status == "compiled":  # else types and shapes that the original leaves out may do
+    # else types and shapes that the original leaves out may do
+    if before is not None and stays and before.status == "compiled":
         return before, before
     observe("compile: sanitized")
     with interrupts.Folder() as folder:

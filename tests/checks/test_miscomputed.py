@@ -12,6 +12,7 @@ from lint_nets import MISTAKES, REDUCED, SAMPLED, SUMS, TANH, net, residual
 
 import onnxq
 from onnxq import targets
+from onnxq.advice.causes import MISCOMPUTED
 from onnxq.checks.lint import confirmed_lint
 from onnxq.graph.model import Model
 from onnxq.targets import NAMES, load_target, miscompute_table
@@ -53,6 +54,12 @@ def test_every_entry_is_of_a_check_and_says_whence_it_is() -> None:
     assert all(
         load_target(name).miscomputes == frozenset() for name in NAMES if name.startswith("tensorrt-8")
     )
+
+
+def test_a_screen_knows_their_notes_by_their_words() -> None:
+    for check in miscompute_table():
+        (one,) = confirmed_lint(Model.open(net(MISTAKES[check][0])), "tensorrt-11")
+        assert MISCOMPUTED in one.reason
 
 
 def test_from_the_release_that_is_right_on_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
