@@ -477,7 +477,7 @@ class Job:
         """The part of a model that onnxruntime knows, and the operators that the rest depends on."""
         if ort.has_more_operators() and ort.loads(proto, data_dir=self.model.data_dir):
             return proto, {}
-        return runnable_part(proto)
+        return runnable_part(proto, own_ops.stands_for)
 
     def parts_of(self, outputs: Sequence[str]) -> OutputParts:
         """The parts in which outputs are judged: those that were found, else each as a whole."""

@@ -592,7 +592,7 @@ def _load(
 def _open(
     model: onnx.ModelProto | Path, settings: SessionSettings, data_dir: Path | None, more: onnx.ModelProto
 ) -> Session:
-    if own_ops.paths() and own_ops.stands_in(_proto(model)):
+    if own_ops.paths() and own_ops.own_nodes(_proto(model)):
         return _chained(model, settings, data_dir, more)
     if isinstance(model, Path):
         return _session(os.fspath(model), settings, _proto(model))

@@ -109,14 +109,14 @@ def _function(node: onnx.NodeProto) -> UserFunction | None:
     return functions.get((node.domain, node.op_type), anyone)
 
 
-def stands_in(model: onnx.ModelProto) -> bool:
-    """Whether a function stands for a node of a model's main graph."""
-    return bool(_standing.get().functions) and any(_function(node) for node in model.graph.node)
+def stands_for(node: onnx.NodeProto) -> bool:
+    """Whether a function stands for a node."""
+    return _function(node) is not None
 
 
 def own_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     """The nodes of a model's main graph for which functions stand, in order."""
-    return [node for node in model.graph.node if _function(node) is not None]
+    return [node for node in model.graph.node if stands_for(node)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ def _pieces(
     pieces: list[tuple[list[onnx.NodeProto], list[onnx.NodeProto]]] = []
     for node in nodes:
         at = max((level.get(name, 0) for name in reads(node)), default=0)
-        own = _function(node) is not None
+        own = stands_for(node)
         pieces += [([], []) for _ in range(at + 1 - len(pieces))]
         pieces[at][own].append(node)
         level.update((name, at + own) for name in node.output if name)
@@ -446,7 +446,7 @@ def cut_out(model: onnx.ModelProto) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     graph, known = copy.graph, {info.name: info for info in (*model.graph.value_info, *model.graph.output)}
-    kept = [node for node in model.graph.node if _function(node) is None]
+    kept = [node for node in model.graph.node if not stands_for(node)]
     given = [name for node in own for name in node.output if name]
     made = {name for node in kept for name in node.output}
     outputs = dict.fromkeys(

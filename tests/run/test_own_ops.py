@@ -141,6 +141,15 @@ def test_other_verbs_run_it(ops: Path, tmp_path: Path) -> None:
     assert "leak" in str(analysis.rows)
 
 
+def test_beside_an_operator_that_has_no_function(ops: Path) -> None:
+    model = net()
+    model.graph.node.append(helper.make_node("Odd", ["y"], ["z"], "odd", domain="my.domain"))
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [2, 16, 8, 8]))
+    result = onnxq.quantize(model, samples(), ops=[ops], compile=False)
+    assert formats(result) == {"first": "int8", "second": "int8"}
+    assert result.report.calibration.not_run == {"odd": "my.domain.Odd"}
+
+
 def test_for_the_compiler_it_is_cut_out(ops: Path, tmp_path: Path) -> None:
     pytest.importorskip("tensorrt_rtx")
     for batch in (2, "N"):
