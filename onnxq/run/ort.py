@@ -41,7 +41,7 @@ from onnxq.run.budget import Endless as Endless
 from onnxq.run.budget import RunError as RunError
 from onnxq.run.budget import made_up as made_up
 from onnxq.run.opening import SessionSettings
-from onnxq.run.own_ops import Chain
+from onnxq.run.own_ops import CutSession
 from onnxq.run.trial import is_risky, open_session, try_in_child
 
 _DATA_DIR = "session.model_external_initializers_file_folder_path"
@@ -73,14 +73,14 @@ class Session:
         input_shapes: the shape of each input, with names or None where dynamic.
     """
 
-    def __init__(self, session: onnxruntime.InferenceSession | Chain, own: Budget) -> None:
+    def __init__(self, session: onnxruntime.InferenceSession | CutSession, own: Budget) -> None:
         self._session = session
         self._budget = own
         self.inputs = tuple(value.name for value in session.get_inputs())
         self.input_shapes = {value.name: tuple(value.shape or ()) for value in session.get_inputs()}
         self.outputs = tuple(value.name for value in session.get_outputs())
         self._float8 = {v.name: _FLOAT8[v.type] for v in session.get_outputs() if v.type in _FLOAT8}
-        tensors = () if isinstance(session, Chain) else session.get_outputs()  # a chain runs on arrays
+        tensors = () if isinstance(session, CutSession) else session.get_outputs()  # a chain runs on arrays
         self._tensors = {value.name for value in tensors if value.type.startswith("tensor")}
 
     def run(
@@ -624,7 +624,7 @@ def _chained(
     def opened(piece: onnx.ModelProto) -> Any:
         return _open(piece, replace(settings), data_dir, onnx.ModelProto())._session
 
-    return Session(Chain(whole, opened, os.fspath(data_dir or "")), Budget(whole))
+    return Session(CutSession(whole, opened, os.fspath(data_dir or "")), Budget(whole))
 
 
 def _proto(model: onnx.ModelProto | Path) -> onnx.ModelProto:

@@ -46,7 +46,7 @@ class _Standing:
 
     paths: tuple[str, ...] = ()
     functions: Mapping[tuple[str, str], UserFunction] = field(default_factory=dict)
-    kinds: dict[Any, list[Kind]] = field(default_factory=dict)
+    kinds: dict[Any, list[TensorKind]] = field(default_factory=dict)
 
 
 _NOTHING = _Standing()
@@ -120,7 +120,7 @@ def own_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TensorKind:
     """What is known of a tensor, as onnxruntime says it.
 
     Attributes:
@@ -140,7 +140,7 @@ class Kind:
         return found
 
     @property
-    def as_onnxruntime(self) -> Kind:
+    def as_onnxruntime(self) -> TensorKind:
         """It, as onnxruntime says it: a scalar, and what has no known rank, have no sizes."""
         return replace(self, shape=self.shape or [])
 
@@ -150,12 +150,12 @@ class Kind:
         return onnx.helper.make_tensor_value_info(self.name, self.elem_type, self.shape)
 
 
-def _kind(name: str, dtype: np.dtype, shape: list[Any] | None) -> Kind:
+def _kind(name: str, dtype: np.dtype, shape: list[Any] | None) -> TensorKind:
     word = onnx.TensorProto.DataType.Name(elem_type_of(dtype)).lower()
-    return Kind(name, f"tensor({word})", shape)
+    return TensorKind(name, f"tensor({word})", shape)
 
 
-class Chain:
+class CutSession:
     """A model in pieces, with what a session of onnxruntime's has: `get_inputs`, `get_outputs`, `run`."""
 
     def __init__(
@@ -189,18 +189,18 @@ class Chain:
             gives = [name for node in nodes for name in node.output if name in wanted]
             if gives:
                 session = opened(_piece(model, nodes, gives, infos, self._kinds))
-                found = (Kind(one.name, one.type, one.shape or None) for one in session.get_outputs())
+                found = (TensorKind(one.name, one.type, one.shape or None) for one in session.get_outputs())
                 self._kinds |= {one.name: one for one in found}
                 self._steps.append((session, None, gives))
             for node in own:
                 self._kinds |= {one.name: one for one in self._given(node, stated)}
                 self._steps.append((None, node, [*node.output]))
 
-    def get_inputs(self) -> list[Kind]:
+    def get_inputs(self) -> list[TensorKind]:
         """What is fed."""
         return [one.as_onnxruntime for one in self._inputs]
 
-    def get_outputs(self) -> list[Kind]:
+    def get_outputs(self) -> list[TensorKind]:
         """What is given."""
         return [self._kinds[name].as_onnxruntime for name in self._outputs]
 
@@ -223,7 +223,7 @@ class Chain:
             values.update(zip(gives, given, strict=True))
         return [values[name] for name in (outputs or self._outputs)]
 
-    def _given(self, node: onnx.NodeProto, stated: Mapping[str, onnx.ValueInfoProto]) -> list[Kind]:
+    def _given(self, node: onnx.NodeProto, stated: Mapping[str, onnx.ValueInfoProto]) -> list[TensorKind]:
         """What a node gives: as the file says, else as its function does for zeros."""
         names = [name for name in node.output if name]
         if all(name in stated for name in names):
@@ -243,7 +243,7 @@ def _piece(
     nodes: Sequence[onnx.NodeProto],
     gives: Sequence[str],
     infos: Mapping[str, onnx.ValueInfoProto],
-    kinds: Mapping[str, Kind],
+    kinds: Mapping[str, TensorKind],
 ) -> onnx.ModelProto:
     """The model of some nodes.
 
@@ -288,7 +288,7 @@ def _is_typed(info: onnx.ValueInfoProto) -> bool:
     return info.type.tensor_type.elem_type != 0
 
 
-def _of_info(info: onnx.ValueInfoProto) -> Kind:
+def _of_info(info: onnx.ValueInfoProto) -> TensorKind:
     tensor = info.type.tensor_type
     if not _is_typed(info):
         raise RunError(f"the type of {info.name!r} is not known")
@@ -296,7 +296,7 @@ def _of_info(info: onnx.ValueInfoProto) -> Kind:
         one.dim_value if one.HasField("dim_value") else one.dim_param or None for one in tensor.shape.dim
     ]
     word = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
-    return Kind(info.name, f"tensor({word})", sizes if tensor.HasField("shape") else None)
+    return TensorKind(info.name, f"tensor({word})", sizes if tensor.HasField("shape") else None)
 
 
 def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
@@ -349,7 +349,7 @@ def _failed(node: onnx.NodeProto, why: str) -> RunError | UserError:
     )
 
 
-def _fit(node: onnx.NodeProto, kind: Kind | None, array: np.ndarray) -> None:
+def _fit(node: onnx.NodeProto, kind: TensorKind | None, array: np.ndarray) -> None:
     """Refuses what a function gives if it is not as the tensor is known to be."""
     if kind is None:
         return
@@ -366,8 +366,8 @@ def _fit(node: onnx.NodeProto, kind: Kind | None, array: np.ndarray) -> None:
 
 
 def _learnt(
-    node: onnx.NodeProto, read: Sequence[Kind | None], constants: Sequence[np.ndarray | None]
-) -> list[Kind]:
+    node: onnx.NodeProto, read: Sequence[TensorKind | None], constants: Sequence[np.ndarray | None]
+) -> list[TensorKind]:
     """What a node gives, by what its function does for zeros; where it fails, of the type of its first input.
 
     It is asked for two sizes of each dynamic dimension: a size that is the same is fixed, and one that is a
@@ -390,7 +390,7 @@ def _learnt(
                 warnings.simplefilter("ignore")
                 given.append(_called(node, fed))
     except RunError:
-        first = next((one for one in read if one is not None), Kind("", "tensor(float)", None))
+        first = next((one for one in read if one is not None), TensorKind("", "tensor(float)", None))
         return [replace(first, shape=None) for _ in node.output]
     if any(one is not None and one.shape is None for one in read):
         return [_kind("", one.dtype, None) for one in given[0]]
@@ -403,7 +403,7 @@ def _learnt(
     return [_kind("", one.dtype, shape(one, other)) for one, other in zip(given[0], given[-1], strict=True)]
 
 
-def _zeros(kind: Kind, sizes: Mapping[Any, int]) -> np.ndarray:
+def _zeros(kind: TensorKind, sizes: Mapping[Any, int]) -> np.ndarray:
     shape = [size if isinstance(size, int) else sizes[size] for size in kind.shape or ()]
     return np.zeros(shape, dtype_of(kind.elem_type))
 
