@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-import onnx
+from typing import TYPE_CHECKING
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.options.profile import Profile
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["Profile", "as_profile", "check_profile", "resolve_profiles", "shared_profiles", "text_of"]
 
