@@ -37,7 +37,7 @@ NOT_IN_A_FILE = {
 VALUES = {  # a value in TOML for each key, and what is read of it
     "quiet": ("true", True), "verbose": ("true", True), "target": ('"tensorrt-10"', "tensorrt-10"),
     "rules": ('"mine"', (Path("/f/mine"),)), "enable": ('["a", "b"]', ("a", "b")), "skip": ('"a"', ("a",)),
-    "accept": ('"a"', ("a",)),
+    "accept": ('"a"', ("a",)), "plugin": ('"Op"', ("Op",)), "ops": ('"o.py"', (Path("/f/o.py"),)),
     "prove": ('"never"', "never"), "allow_interface_changes": ("true", True),
     "pairs": ('"adopt"', "adopt"), "ort_ops": ('["lib.so"]', (Path("/f/lib.so"),)),
     "largest": ('"8GB"', 8 * 10**9),
@@ -104,7 +104,7 @@ def test_the_file_is_read_as_the_flag_is(tmp_path: Path, group: type, name: str,
             )
 
 
-@pytest.mark.parametrize("key", ["rules", "ort_ops", "data_loader_script", "eval"])
+@pytest.mark.parametrize("key", ["rules", "ort_ops", "ops", "data_loader_script", "eval"])
 def test_what_runs_code_is_obeyed_in_a_named_file_only(tmp_path: Path, key: str) -> None:
     (table,) = {said.tables[0] for _, _, said in OPTIONS if said.key == key}
     path = written(tmp_path, f'[{table}]\n{key} = "mine.py"\n')
@@ -119,6 +119,7 @@ def test_what_runs_code_is_obeyed_in_a_named_file_only(tmp_path: Path, key: str)
     assert {said.key for _, _, said in OPTIONS if said.runs_code} == {
         "rules",
         "ort_ops",
+        "ops",
         "data_loader_script",
         "eval",
     }

@@ -27,6 +27,9 @@ from onnxq.options.settings import STEPS, DataPlace, Feeding, ImageOptions, Inpu
 STAY_FLOAT = "of the file's pairs stay float arithmetic"
 """What is noted of a file with pairs that int8 around 0 does not hold."""
 
+MISCOMPUTED = "were seen to compute"
+"""What is noted of releases that compute a node wrongly."""
+
 LEAST_HALF = 45.0
 """What a body of float16 leaves of outputs, dB: 90 of 92 nets that int8 leaves 25 dB have more."""
 

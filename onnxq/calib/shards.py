@@ -33,7 +33,7 @@ from onnxq.data.sources import Source, open_source
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.load import tensors
-from onnxq.options.settings import ImageOptions
+from onnxq.options.settings import ImageOptions, Runtime
 from onnxq.run import ort
 
 
@@ -281,7 +281,7 @@ def _gather_elsewhere(parcel: Parcel, samples: Sequence[Sample]) -> StatsFile:
     """The statistics of samples that came along with the pass."""
     with parcel.opened() as folder:
         work, runs_as = _taken_over(folder)
-        with ort.running(*runs_as):
+        with ort.running(runs_as):
             return gather_from(work, _Told([], [], []), samples)
 
 
@@ -352,7 +352,7 @@ def _hand_over(work: Work, folder: Path, *, travels: bool = False) -> None:
     (folder / "work").write_bytes(pickle.dumps((bare, ort.runs_as())))
 
 
-def _taken_over(folder: Path) -> tuple[Work, tuple[tuple[str, ...], int | None]]:
+def _taken_over(folder: Path) -> tuple[Work, Runtime]:
     """The pass, and what is said of its runs."""
     bare, runs_as = pickle.loads((folder / "work").read_bytes())
     model = onnx.load(folder / "model.onnx", load_external_data=False)
@@ -468,7 +468,7 @@ def _do_share(folder: Path, number: int, pipe: Connection) -> None:
             pipe.send(done)
             last = time.monotonic()
 
-    with ort.running(*runs_as):
+    with ort.running(runs_as):
         source = open_source(data.data, data.inputs, options=data.images, skip_bad=data.skip_bad)
         gather(work, source, share, keep=given.checkpoints.path(number + 1), progress=progress)
 

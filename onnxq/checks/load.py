@@ -19,7 +19,8 @@ ORDER = (
     "number-format", "one-element-scale", "scale-types", "fp16-scale", "fp16-product", "activation-axis",
     "weight-axis", "weight-blocks", "weights-only", "input-only", "half-product", "concat-scales",
     "half-attention", "attention-size", "ignored-pairs", "padded-groups", "few-rows", "idle-pair",
-    "quantized-output", "residual-view", "not-measured",
+    "quantized-output", "residual-view", "cumsum-settings", "if-transposed", "deformable-samples",
+    "reduced-attention", "not-measured",
     # causes: of each tensor the first that applies is told
     "boxes-with-scores", "concat-ranges", "shared-scale", "bimodal", "scale-misfit", "far-range",
     "outlier-channel",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import onnx
@@ -18,11 +18,14 @@ from onnxq.graph.wiring import bodies, captures, detach, is_constant, with_bodie
 _KNOWN_DOMAINS = ("ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")
 
 
-def runnable_part(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
+def runnable_part(
+    model: onnx.ModelProto, known: Callable[[onnx.NodeProto], bool] = lambda node: False
+) -> tuple[onnx.ModelProto, dict[str, str]]:
     """Leaves out operators of unknown domains, and all that depends on them.
 
     Args:
         model: a model whose nodes are in topological order and have names.
+        known: of which nodes of such domains something runs.
 
     Returns:
         The model itself where all of it is known. Else a model without the others, whose outputs
@@ -35,7 +38,7 @@ def runnable_part(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, st
     kept: list[onnx.NodeProto] = []
     read_by_left: list[str] = []
     for node in model.graph.node:
-        why = next(_foreign(node, opset), None) or next(
+        why = (None if known(node) else next(_foreign(node, opset), None)) or next(
             (blame[name] for name in reads(node) if name in blame), None
         )
         if why is None:

@@ -300,6 +300,11 @@ class Node:
         """
         return self.model.lacks(name)
 
+    @property
+    def alike(self) -> tuple[Node, ...]:
+        """The model's nodes of the same operator, itself included, in order."""
+        return tuple(one for one in every_node(self.model) if one.operator == self.operator)
+
     def is_input_dim(self, dim: Dim) -> bool:
         """Whether a symbol is a dimension of an input of the model, where a size can be written."""
         return any(dim in (wiring.tensor_shape(tensor) or ()) for tensor in self.model.graph.inputs)

@@ -111,7 +111,7 @@ def analyze(
     own = own_metric(metric)
     tell = steps(observe)
     asked = _Asked.of(a, b, data, groups.feeding, groups.images)
-    with ort.running(groups.runtime.ort_ops, groups.runtime.largest_bytes):
+    with ort.running(groups.runtime):
         tell("open", None, None)
         reference, candidate = open_stage(asked.a), open_stage(asked.b)
         if isinstance(reference, Saved):

@@ -204,7 +204,7 @@ def check(
     if stats is not None:
         given = Given.read(stats, partial=groups.calibration.partial)
     asked = _Asked(data, groups, given, own, tuple(again))
-    with ort.running(groups.runtime.ort_ops, groups.runtime.largest_bytes):
+    with ort.running(groups.runtime):
         return _check(Path(model), asked, told(observe))
 
 
@@ -277,7 +277,7 @@ _Engines = tuple[trt.Engine, trt.Engine] | None
 def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
     groups, data, given = asked.groups, asked.data, asked.given
     repairs, inputs, compilation = groups.repairs, groups.inputs, groups.compilation
-    target = load_target(repairs.target)
+    target = load_target(repairs.target).with_plugins(repairs.plugin)
     compiler = trt.installed() if target.is_compiled_here else None
     check_device(compilation, target)
     job, source = None, None

@@ -126,7 +126,7 @@ def compare(
     asked = Options.of("compare", options)
     if samples is not None and samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")
-    with ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
+    with ort.running(asked.runtime):
         return _compared(Path(reference), Path(candidate), data, samples, asked, told(observe))
 
 

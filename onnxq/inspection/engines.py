@@ -15,7 +15,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, is_static
 from onnxq.graph.view import Tensor
 from onnxq.pipeline.result import Result
-from onnxq.run import ort, trt
+from onnxq.run import ort, own_ops, trt
 from onnxq.run.budget import OverBudget
 from onnxq.run.deployments import by_deployment, profiles_of
 from onnxq.run.profiles import Profile, as_profile
@@ -48,6 +48,8 @@ def compile_both(
 ) -> tuple[trt.Engine, trt.Engine]:
     """Compiles a model as it is and as it was repaired; the same engine twice where no rule changed it.
 
+    Of a model with functions for operators that is the engine of the pieces around them.
+
     Args:
         model: the model's file.
         original: the same, open.
@@ -60,14 +62,16 @@ def compile_both(
         UserError: a profile does not fit, or the compiler does not know `sm`.
     """
     observe("compile")
-    before = _compiled(model, original.inputs, sm, stated)
+    made = own_ops.cut_out(ort.with_types(result.model, result.data_dir))
+    before = _compiled(model, original.inputs, sm, stated) if made is result.model else None
     stays = not (result.report.changes or stated.shapes or result.report.assumptions)
-    if stays and before.status == "compiled":  # else types and shapes that the original leaves out may do
+    # else types and shapes that the original leaves out may do
+    if before is not None and stays and before.status == "compiled":
         return before, before
     observe("compile: sanitized")
     with interrupts.Folder() as folder:
         path = Path(folder) / "model.onnx"
-        files.save_model(result.model, path, result.data_dir)
+        files.save_model(made, path, result.data_dir)
         inputs = Model.open(path).inputs
         dynamic = {one.name for one in inputs if not is_static(one.shape)}
         common, named = by_deployment([one.name for one in original.inputs], stated.profiles)
@@ -75,7 +79,8 @@ def compile_both(
         profiles |= {
             f"{name}/{key}": own for name, one in named.items() for key, own in one.items() if key in dynamic
         }
-        return before, _compiled(path, inputs, sm, Statements(profiles=profiles))
+        after = _compiled(path, inputs, sm, Statements(profiles=profiles))
+        return before or after, after
 
 
 def _compiled(model: Path, inputs: Sequence[Tensor], sm: int, stated: Statements) -> trt.Engine:

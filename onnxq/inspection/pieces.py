@@ -21,7 +21,7 @@ from onnxq.base.reason import noted
 from onnxq.base.shown import Shown, Words, count, model_name, tally
 from onnxq.base.typed import Unlike, typed
 from onnxq.base.version import VERSION
-from onnxq.data.samples import InputSpec, watched
+from onnxq.data.samples import InputSpec, specs_of, watched
 from onnxq.data.sources import DataSource
 from onnxq.documents.data import path_of
 from onnxq.documents.pieces import (
@@ -43,7 +43,7 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.types import dtype_of, elem_type_of, shape_of
 from onnxq.graph.view import Tensor
-from onnxq.inspection.opened_data import open_data, specs_of
+from onnxq.inspection.opened_data import open_data
 from onnxq.inspection.until_compiles import Cutting, TensorsSeen, check_compiles, share_in_engines
 from onnxq.options.call_options import ExtractOptions, RunPiecesOptions, SplitOptions
 from onnxq.options.grouped import Options
@@ -203,7 +203,7 @@ def split(
     tell("split", None, None)
     opened = Model.open(model)
     sets = [[entry] if isinstance(entry, str) else list(entry) for entry in at]
-    with ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
+    with ort.running(asked.runtime):
         if until_compiles:
             return _until_compiles(opened, data, asked, tell)
         return _pieces(opened, cut(opened, sets, at_op, ort.output_types))
@@ -356,7 +356,7 @@ def extract(
         )
     told(observe)("extract", None, None)
     opened = Model.open(model)
-    with ort.running(runtime.ort_ops, runtime.largest_bytes):
+    with ort.running(runtime):
         if node is not None:
             piece = extract_node(opened, node, ort.output_types)
         else:
@@ -421,7 +421,7 @@ def run_pieces(
         TypeError: there is no such keyword.
     """
     asked = Options.of("run_pieces", options)
-    with ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
+    with ort.running(asked.runtime):
         return _run(Path(manifest), data, original, use or {}, samples, tolerance, asked, save, told(observe))
 
 

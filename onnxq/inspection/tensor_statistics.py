@@ -99,7 +99,7 @@ def statistics(
     name = "" if opened.path is None else str(opened.path)
     if stats is not None:
         return _of_file(name, scales, Path(stats), wanted, written, grids)
-    with ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
+    with ort.running(asked.runtime):
         assert data is not None
         work = TensorPass(
             opened, written, {one.tensor for one in wanted}, grids, channels=channels, codes=integers
@@ -136,7 +136,7 @@ def _run(
     except ort.RunError as error:
         raise UserError(
             f"onnxruntime does not run the model: {error}",
-            hint="onnxq sanitize may repair it; --ort-ops LIB brings custom operators",
+            hint="onnxq sanitize may repair it; --ort-ops LIB or --ops X.py brings custom operators",
         ) from error
     if not work.samples:
         raise UserError("there is no good sample", hint="check the data")

@@ -36,6 +36,7 @@ from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import LOUDEST, Signal
 from onnxq.noise.gram import Effort, NoiseModel, bend_of, noises
 from onnxq.noise.sources import Sources
+from onnxq.options.settings import Runtime
 from onnxq.quant.measuring import MeasuringCopy
 from onnxq.run import ort
 from onnxq.run.ort import Feeds
@@ -559,7 +560,7 @@ def hand_over(recipe: Recipe, task: Task, folder: Path) -> None:
 def measure_elsewhere(folder: str, feeds: Sequence[Mapping[str, np.ndarray]], first: int) -> Sums:
     """As `measure_block`, of a task that was written to a folder."""
     model, task, runs_as = _taken_over(folder)
-    with ort.running(*runs_as):
+    with ort.running(runs_as):
         return measure_block(model, task, feeds, first)
 
 
@@ -570,7 +571,7 @@ def measure_of_parcel(parcel: Parcel, feeds: Sequence[Mapping[str, np.ndarray]],
 
 
 @lru_cache(maxsize=1)
-def _taken_over(folder: str) -> tuple[PiecewiseModel, Task, tuple[tuple[str, ...], int | None]]:
+def _taken_over(folder: str) -> tuple[PiecewiseModel, Task, Runtime]:
     place = Path(folder)
     recipe, task, runs_as = pickle.loads((place / "task").read_bytes())
     model, floats = (

@@ -33,7 +33,7 @@ class _Feeding(TypedDict, total=False):
 class _ImageOptions(TypedDict, total=False):
     images: ImageOptions | Mapping[str, Any] | None
 
-class _Runtime(TypedDict, total=False):
+class _RuntimeOfAnalyze(TypedDict, total=False):
     runtime: Runtime | Mapping[str, Any] | None
     ort_ops: Sequence[PathLike]
     largest: int | str | None
@@ -67,6 +67,7 @@ class _FormatOfBundle(TypedDict, total=False):
 class _RepairsOfBundle(TypedDict, total=False):
     repairs: Repairs | Mapping[str, Any] | None
     target: PathLike
+    plugin: Sequence[str]
     rules: Sequence[PathLike]
     enable: Sequence[str]
     skip: Sequence[str]
@@ -86,6 +87,12 @@ class _CompilationOfBundle(TypedDict, total=False):
     compilation: Compilation | Mapping[str, Any] | None
     device: str | int | Path | None
 
+class _Runtime(TypedDict, total=False):
+    runtime: Runtime | Mapping[str, Any] | None
+    ort_ops: Sequence[PathLike]
+    ops: Sequence[PathLike]
+    largest: int | str | None
+
 class _CalibrationOfCalibrate(TypedDict, total=False):
     calibration: Calibration | Mapping[str, Any] | None
     exact: bool
@@ -100,6 +107,7 @@ class _Division(TypedDict, total=False):
 class _RepairsOfCalibrate(TypedDict, total=False):
     repairs: Repairs | Mapping[str, Any] | None
     target: PathLike
+    plugin: Sequence[str]
     rules: Sequence[PathLike]
     enable: Sequence[str]
     skip: Sequence[str]
@@ -158,6 +166,7 @@ class _InputsOfLook(TypedDict, total=False):
 class _RepairsOfPlan(TypedDict, total=False):
     repairs: Repairs | Mapping[str, Any] | None
     target: PathLike
+    plugin: Sequence[str]
     rules: Sequence[PathLike]
     enable: Sequence[str]
     skip: Sequence[str]
@@ -220,6 +229,7 @@ class _FormatOfSanitize(TypedDict, total=False):
 class _RepairsOfSanitize(TypedDict, total=False):
     repairs: Repairs | Mapping[str, Any] | None
     target: PathLike
+    plugin: Sequence[str]
     rules: Sequence[PathLike]
     enable: Sequence[str]
     skip: Sequence[str]
@@ -261,12 +271,13 @@ class _Ranking(TypedDict, total=False):
 class _RepairsOfSplit(TypedDict, total=False):
     repairs: Repairs | Mapping[str, Any] | None
     target: PathLike
+    plugin: Sequence[str]
 
 class _InputsOfSplit(TypedDict, total=False):
     inputs: Inputs | Mapping[str, Any] | None
     profiles: Mapping[str, Profile] | None
 
-class AnalyzeOptions(_Feeding, _ImageOptions, _Runtime): ...
+class AnalyzeOptions(_Feeding, _ImageOptions, _RuntimeOfAnalyze): ...
 class BundleOptions(
     _Feeding,
     _ImageOptions,
@@ -339,4 +350,4 @@ class SensitivityOptions(
 class SplitOptions(
     _Feeding, _ImageOptions, _RepairsOfSplit, _InputsOfSplit, _CompilationOfBundle, _Runtime
 ): ...
-class StatisticsOptions(_Feeding, _ImageOptions, _Runtime): ...
+class StatisticsOptions(_Feeding, _ImageOptions, _RuntimeOfAnalyze): ...

@@ -73,14 +73,15 @@ class Options:
         if len(rest) < len(options):
             raise UserError(f"one of {', '.join(options)} is given twice, by two names", hint="keep one")
         given: dict[type, frozenset[str]] = {}
-        for group, known in options_of(function).items():
+        verb = verb_of(function)
+        for group, keywords in options_of(function).items():
             keyword = KEYWORDS[group]
             said = rest.pop(keyword, None)
             if group is ImageOptions:
                 groups[keyword] = image_options(said)
             else:
-                own = {name: rest.pop(name) for name in known if name in rest}
-                groups[keyword], given[group] = _asked(function, known, group, said, own)
+                own = {name: rest.pop(name) for name in keywords if name in rest}
+                groups[keyword], given[group] = _asked(function, verb.options(group), group, said, own)
         for name in rest:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
         return cls(**groups, given=given)
@@ -98,7 +99,9 @@ def options_of(function: str) -> Mapping[type, Mapping[str, Option]]:
     """The groups that a function takes as keywords, and their options that are keywords of their own."""
     verb = verb_of(function)
     return {
-        group: {} if group is ImageOptions else verb.options(group)
+        group: {}
+        if group is ImageOptions
+        else {name: one for name, one in verb.options(group).items() if name not in verb.shadowed}
         for group in verb.groups
         if group in KEYWORDS
     }

@@ -103,6 +103,7 @@ class Repairs(
 
     Attributes:
         target: the TensorRT version, see `onnxq.targets.NAMES`; or the path of a table of your own.
+        plugin: operators that plugins of the user's compute on the device, as `Op` or `domain.Op`.
         rules: folders of the user's own rules; their Python is run.
         enable: rules to turn on whatever the target lacks.
         skip: rules to leave out.
@@ -123,6 +124,9 @@ class Repairs(
         DEFAULT, "Your version of TensorRT: 11, 10.13, 8.6, rtx. Or a table of your own, X.toml.",
         kinds.name_or_path("target", TARGETS, ".toml", known_as, is_known), metavar="NAME", tables=("",),
     )  # fmt: skip
+    plugin: Sequence[str] = option(
+        (), "An operator that a plugin of yours computes on the device.", TEXTS, metavar="OP", tables=("",)
+    )
     rules: Sequence[PathLike] = option(
         (), "A folder of your own rules; their Python is run.", PATHS, metavar="DIR", runs_code=True
     )
@@ -163,6 +167,7 @@ class Runtime(Group, title="onnxruntime", table="runtime", examples=("--ort-ops 
 
     Attributes:
         ort_ops: libraries of custom operators.
+        ops: files of Python whose functions stand for operators, on arrays, and attributes as keywords.
         largest: bytes of the largest tensor that a run may make, or a text as `2GB` or `512MB`. None: 1 GB,
             and more for models and samples that are large themselves.
 
@@ -172,6 +177,13 @@ class Runtime(Group, title="onnxruntime", table="runtime", examples=("--ort-ops 
 
     ort_ops: Sequence[PathLike] = option(
         (), "A library of custom operators for onnxruntime.", PATHS, metavar="LIB", runs_code=True
+    )
+    ops: Sequence[PathLike] = option(
+        (),
+        "A file of Python functions that stand for custom operators.",
+        PATHS,
+        metavar="X.py",
+        runs_code=True,
     )
     largest: int | str | None = option(
         None, "The largest tensor that a run may make. Default: 1GB, more for large models and samples.",

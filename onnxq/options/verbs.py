@@ -43,6 +43,7 @@ class Verb:
         groups: groups of options, each a panel of `--help`.
         without: options of theirs that it does not have.
         keys: options of theirs that are keys of `onnxq.toml` here, and flags of other verbs.
+        shadowed: options of theirs that are in their group alone: the function has such a keyword.
         config: whether it reads `onnxq.toml`, and has the flag --config.
         data: the flag of the path of the data.
         function: the name of the function in Python that takes the groups, where that is not its own.
@@ -53,6 +54,7 @@ class Verb:
     groups: tuple[type, ...] = ()
     without: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    shadowed: tuple[str, ...] = ()
     config: bool = False
     data: str = "--calib"
     function: str = ""
@@ -133,7 +135,7 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
             first=_flags("tensor nodes match op around dot all csv shape batch"),
         ),
         "statistics activations": Verb(
-            (*_DATA, Runtime), function="statistics",
+            (*_DATA, Runtime), function="statistics", shadowed=("ops",),
             first=_flags("calib stats against samples match op all csv preset integers"),
         ),
         "statistics weights": Verb(),
@@ -148,7 +150,7 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
             first=_flags("data samples min-sqnr min-agreement max-drop eval task labels preset skip-bad"),
         ),
         "analyze": Verb(
-            (*_DATA, Runtime), data="--data",
+            (*_DATA, Runtime), data="--data", shadowed=("ops",),
             first=_flags("data samples threshold metric match op noise csv preset skip-bad"),
         ),
         "sensitivity": Verb(

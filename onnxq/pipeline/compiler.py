@@ -22,10 +22,10 @@ from onnxq.pipeline.building import Built
 from onnxq.pipeline.engine_part import engine_not_run, engine_part
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.verdict import Plain, form_of, verdict_of
-from onnxq.run import trt
+from onnxq.run import ort, own_ops, trt
 from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import main_of
-from onnxq.run.profiles import Profile
+from onnxq.run.profiles import Profile, shared_profiles
 from onnxq.targets import Target
 from onnxq.targets.devices import ASSUMED, devices, first_with
 
@@ -217,12 +217,16 @@ class Compiler:
     def compile(self, model: onnx.ModelProto, timeout: float = 900.0) -> trt.Engine:
         """Compiles a model whose external data is where the job's is."""
         with interrupts.Folder() as folder:
-            models, self.beside = [model, self.beside], None
+            data_dir, profiles = self._job.model.data_dir, self._profiles
+            models = [own_ops.cut_out(ort.with_types(one, data_dir)) for one in (model, self.beside) if one]
+            self.beside = None
+            if models[0] is not model:
+                profiles = [shared_profiles(models[0].graph.input, one) for one in profiles]
             paths = []
-            for place, proto in enumerate(filter(None, models)):
+            for place, proto in enumerate(models):
                 paths.append(Path(folder) / f"{place}.onnx")
-                files.save_model(proto, paths[-1], self._job.model.data_dir)
-            shapes, *more = self._profiles
+                files.save_model(proto, paths[-1], data_dir)
+            shapes, *more = profiles
             first, *plain = trt.compile_engines(
                 paths, sm=self._sm, profiles=shapes, more=more, timeout=timeout
             )

@@ -52,7 +52,7 @@ from onnxq.judge.output_parts import OutputParts
 from onnxq.options.settings import PAIRS, Feeding, ImageOptions, Inputs, Repairs
 from onnxq.pipeline.engine_part import engine_not_run
 from onnxq.pipeline.file_pairs import TakenPairs, in_whole_numbers, not_in_blocks
-from onnxq.pipeline.not_taken import deciding_inputs, misread_pairs, plugin_nodes, unsupported
+from onnxq.pipeline.not_taken import deciding_inputs, miscomputed, misread_pairs, plugin_nodes, unsupported
 from onnxq.pipeline.recorded_run import place_of
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import taken_by_runtime
@@ -64,7 +64,7 @@ from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.whole import Differs, WholeModel, proof_of
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
-from onnxq.run import ort
+from onnxq.run import ort, own_ops
 from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import all_deployed, stated_deployments
 from onnxq.run.phases import PHASES, phases
@@ -163,7 +163,7 @@ class Job:
         began, phases = (time.perf_counter(), cpu_seconds()), dict[str, float]()
         limit = TimeLimit(time_limit)
         heard = limit.observing(told(observe))
-        target = load_target(repairs.target)
+        target = load_target(repairs.target).with_plugins(repairs.plugin)
         if formats:
             target = target.in_formats(formats)
         known = load_rules(repairs.rules)
@@ -172,7 +172,7 @@ class Job:
                 raise unknown_name("rule", name, [rule.id for rule in known])
         rules = select(known, repairs.enable, repairs.skip)
         with _timed(heard, phases, "load"):
-            model = Model.open(source)
+            model = _opened(source)
             why, was = unreadable(model.source), model.opset
             newer = _lowered(model, repairs.prove) if why is not None else ""
             if why is not None and newer:
@@ -180,7 +180,6 @@ class Job:
                     f"the model has {why}",
                     hint=f"export it with an older opset, or upgrade onnxruntime ({newer})",
                 )
-            model.runtime = ort.evaluate
             if not formats:
                 held = PairIndex.of(model).formats
                 target = target.in_formats([name for name in held if name in target.formats])
@@ -238,8 +237,7 @@ class Job:
 
     def _file(self) -> Model:
         """The model as the user gave it, once more."""
-        model = Model.open(self.source)
-        model.runtime = ort.evaluate
+        model = _opened(self.source)
         model.set_target(self.target)
         if self.was_opset is not None:
             _lowered(model, self.repairs.prove)
@@ -499,9 +497,9 @@ class Job:
 
     def part(self, proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
         """The part of a model that onnxruntime knows, and the operators that the rest depends on."""
-        if ort.custom_libraries() and ort.loads(proto, data_dir=self.model.data_dir):
+        if ort.has_more_operators() and ort.loads(proto, data_dir=self.model.data_dir):
             return proto, {}
-        return runnable_part(proto)
+        return runnable_part(proto, own_ops.stands_for)
 
     def parts_of(self, outputs: Sequence[str]) -> OutputParts:
         """The parts in which outputs are judged: those that were found, else each as a whole."""
@@ -589,7 +587,7 @@ class Job:
             remarks.remark(noted("long-names", names=counted(len(names), "name"), most=LONGEST))
         for name in long_ends(model.source):
             remarks.remark(noted("long-names.input", name=shorten(name), most=LONGEST))
-        for entry in plugin_nodes(model, self.target):
+        for entry in (*plugin_nodes(model, self.target), *miscomputed(model, self.target)):
             remarks.remark(f"{entry.node} ({entry.op}): {entry.reason}; {entry.advice}")
         left = frozenset(node.name for node in every_node(model))
         rewrites = self.rewrites
@@ -667,6 +665,23 @@ def _lowered(model: Model, prove: str) -> str:
     if model.opset <= newest or prove == "always":
         return "or do not ask for proofs always" if model.opset > newest else "its IR version is newer"
     return lower_opset(model, newest)
+
+
+def _opened(source: ModelSource) -> Model:
+    """The model as the user gave it, with the types of what the user's functions give.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    model = Model.open(source)
+    model.runtime = ort.evaluate
+    if not own_ops.paths():
+        return model
+    typed = ort.with_types(model.source, model.data_dir)
+    if typed is not model.source:
+        model = Model(typed, model.path, model.data_dir)
+        model.runtime = ort.evaluate
+    return model
 
 
 def _stated(model: Model, inputs: Inputs) -> tuple[list[Assumption], dict[str, np.ndarray]]:

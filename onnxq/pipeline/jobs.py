@@ -256,7 +256,7 @@ def sanitized(
     formats = format.formats
     if file is not None:
         formats = formats_of_plan(file, formats)
-    with remarks.heard(), ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
+    with remarks.heard(), ort.running(asked.runtime):
         with uncollected():
             job = Job.of(model, asked.repairs, asked.inputs, observe, asked.goal.time_limit, formats)
             if compilation is not None:
@@ -359,7 +359,7 @@ def calibrate(
     asked = Options.of("calibrate", options)
     check_main(asked.division.workers)
     submit = submit_of(executor, None)
-    with ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
+    with ort.running(asked.runtime):
         with uncollected():
             job = Job.of(model, asked.repairs, asked.inputs, observe)
             check_output(Path(output), job.model.path, force=force)

@@ -8,7 +8,10 @@ import onnx
 
 from onnxq.base.catalogue import Fact
 from onnxq.base.reason import noted
+from onnxq.checks.each.miscomputed import MISCOMPILE
 from onnxq.checks.lint import lint_pairs
+from onnxq.checks.load import checks_that_need, found_by
+from onnxq.checks.subject import subject_of
 from onnxq.documents.changes import NotTaken
 from onnxq.documents.engine import EnginePart
 from onnxq.graph.features import needs, remedy
@@ -70,12 +73,13 @@ def deciding_inputs(model: Model) -> list[str]:
 
 
 def plugin_nodes(model: Model, target: Target) -> list[NotTaken]:
-    """The nodes that plugins of the target's own library compute, and what that means for the user."""
-    words = _refusal("plugin", target=target.title)
+    """The nodes that plugins compute, the target's or the user's, and what that means for the user."""
+    words, own = _refusal("plugin", target=target.title), _refusal("plugin.own")
     return [
-        NotTaken(node.name, node.op, *words)
+        NotTaken(node.name, node.op, *(own if _is_own(node, target) else words))
         for node in every_node(model)
-        if node.op in target.plugins and _is_plugin(node) and not _refusals(node, target)
+        if _is_own(node, target)
+        or (node.op in target.plugins and _is_plugin(node) and not _refusals(node, target))
     ]
 
 
@@ -84,10 +88,17 @@ def misread_pairs(model: Model) -> list[NotTaken]:
     return [NotTaken(one.node, one.op, one.reason, one.advice) for one in lint_pairs(model)]
 
 
+def miscomputed(model: Model, target: Target) -> list[NotTaken]:
+    """The nodes that releases of the target are known to compute wrongly, and what the user can do."""
+    subject = subject_of(model, target.name)
+    found = found_by([one for one in checks_that_need("file") if one.kind == MISCOMPILE], subject)
+    return [NotTaken(one.node, one.op, f"{one.reason}: {one.consequence}", one.advice) for one in found]
+
+
 def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:
     """Why the target does not take a node, and what to do: its operator, else what the node asks of it."""
     name = f"{node.domain}.{node.op}"
-    if name in target.custom:
+    if name in target.custom or _is_own(node, target):
         return []
     if _is_plugin(node):
         return [] if node.op in target.plugins else [_without_plugin(node.op, target)]
@@ -127,6 +138,11 @@ def _is_plugin(node: Node) -> bool:
     """Whether a plugin of TensorRT's own is looked for: by the operator's name, whatever its domain."""
     of_others = node.is_defined if not node.domain else node.domain.startswith(("com.microsoft", "ai.onnx"))
     return not of_others and bool(with_plugin(node.op))
+
+
+def _is_own(node: Node, target: Target) -> bool:
+    """Whether a plugin of the user's computes a node."""
+    return not target.own_plugins.isdisjoint((node.op, f"{node.domain}.{node.op}"))
 
 
 def _without_plugin(op: str, target: Target) -> tuple[str, str]:

@@ -52,7 +52,7 @@ def sanitize(
     if body is None and asked.format.io in (None, "fp32"):
         if asked.format.keep_fp32:
             raise UserError(NO_HALF, hint="give --body fp16, or leave keep_fp32 out")
-        with remarks.heard(), ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
+        with remarks.heard(), ort.running(asked.runtime):
             result = sanitize_any(model, asked.repairs, asked.inputs, observe)
             refuse_invalid(result)
         return result

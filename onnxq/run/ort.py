@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +29,19 @@ from onnxq.graph.external import externalize
 from onnxq.graph.half import rounded, speaks_half
 from onnxq.graph.load import graphs, read, tensors
 from onnxq.graph.loops import stoppable
-from onnxq.graph.order import insert_early
+from onnxq.graph.order import insert_early, put_in_order
 from onnxq.graph.rooted import ROOT, read_beside
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import dtype_of, elem_type_of
-from onnxq.run import budget
+from onnxq.options.settings import Runtime
+from onnxq.run import budget, own_ops
 from onnxq.run.budget import Bounded as Bounded
 from onnxq.run.budget import Budget, OverBudget
 from onnxq.run.budget import Endless as Endless
 from onnxq.run.budget import RunError as RunError
 from onnxq.run.budget import made_up as made_up
 from onnxq.run.opening import SessionSettings
+from onnxq.run.own_ops import CutSession
 from onnxq.run.trial import is_risky, open_session, try_in_child
 
 _DATA_DIR = "session.model_external_initializers_file_folder_path"
@@ -70,14 +73,15 @@ class Session:
         input_shapes: the shape of each input, with names or None where dynamic.
     """
 
-    def __init__(self, session: onnxruntime.InferenceSession, own: Budget) -> None:
+    def __init__(self, session: onnxruntime.InferenceSession | CutSession, own: Budget) -> None:
         self._session = session
         self._budget = own
         self.inputs = tuple(value.name for value in session.get_inputs())
-        self.input_shapes = {value.name: tuple(value.shape) for value in session.get_inputs()}
+        self.input_shapes = {value.name: tuple(value.shape or ()) for value in session.get_inputs()}
         self.outputs = tuple(value.name for value in session.get_outputs())
         self._float8 = {v.name: _FLOAT8[v.type] for v in session.get_outputs() if v.type in _FLOAT8}
-        self._tensors = {value.name for value in session.get_outputs() if value.type.startswith("tensor")}
+        tensors = () if isinstance(session, CutSession) else session.get_outputs()  # a chain runs on arrays
+        self._tensors = {value.name for value in tensors if value.type.startswith("tensor")}
 
     def run(
         self,
@@ -118,6 +122,8 @@ class Session:
                 found = self._session.run(outputs, given, options)
                 kinds = [self._float8.get(name) for name in outputs or self.outputs]
                 return [x if kind is None else x.view(kind) for x, kind in zip(found, kinds, strict=True)]
+            except OnnxqError:  # of a function of the user's
+                raise
             except Exception as error:  # onnxruntime raises a dozen classes without a common base
                 if seconds is not None and options.terminate:
                     raise (self._budget.late(seconds) if own else _endless(seconds)) from error
@@ -517,19 +523,19 @@ def custom_ops(libraries: Sequence[str | os.PathLike[str]]) -> Iterator[None]:
 
 
 @contextmanager
-def running(libraries: Sequence[str | os.PathLike[str]], largest: int | None) -> Iterator[None]:
-    """What the user says of all runs meanwhile: `custom_ops`, and what the largest tensor may take, bytes.
+def running(said: Runtime) -> Iterator[None]:
+    """What the user says of all runs meanwhile: operators, and what the largest tensor may take.
 
     Raises:
-        UserError: see `custom_ops`.
+        UserError: see `custom_ops` and `own_ops.standing`.
     """
-    with budget.largest(largest), custom_ops(libraries):
+    with budget.largest(said.largest_bytes), custom_ops(said.ort_ops), own_ops.standing(said.ops):
         yield
 
 
-def runs_as() -> tuple[tuple[str, ...], int | None]:
+def runs_as() -> Runtime:
     """What is said of all runs now, for `running` in another process."""
-    return _libraries.get(), budget.stated_largest()
+    return Runtime(ort_ops=_libraries.get(), ops=own_ops.paths(), largest=budget.stated_largest())
 
 
 @functools.cache
@@ -542,9 +548,9 @@ def _try_library(library: str) -> None:
     try_in_child(_smallest_model(), SessionSettings(libraries=(library,)))
 
 
-def custom_libraries() -> tuple[str, ...]:
-    """The libraries that are registered now."""
-    return _libraries.get()
+def has_more_operators() -> bool:
+    """Whether there are operators beside onnxruntime's own now, of libraries or functions."""
+    return bool(_libraries.get() or own_ops.paths())
 
 
 def _settings(
@@ -586,6 +592,8 @@ def _load(
 def _open(
     model: onnx.ModelProto | Path, settings: SessionSettings, data_dir: Path | None, more: onnx.ModelProto
 ) -> Session:
+    if own_ops.paths() and own_ops.own_nodes(_proto(model)):
+        return _chained(model, settings, data_dir, more)
     if isinstance(model, Path):
         return _session(os.fspath(model), settings, _proto(model))
     added = more.SerializeToString()
@@ -598,6 +606,25 @@ def _open(
         path = Path(folder) / "model.onnx"
         path.write_bytes(externalize(model, path.with_suffix(".data"), data_dir).SerializeToString() + added)
         return _session(os.fspath(path), settings, model)
+
+
+def _chained(
+    model: onnx.ModelProto | Path, settings: SessionSettings, data_dir: Path | None, more: onnx.ModelProto
+) -> Session:
+    """A model in pieces, as functions of the user's stand for some of its nodes."""
+    if settings.save:
+        raise RunError("a model with functions for operators is not saved as onnxruntime rewrites it")
+    if isinstance(model, Path):
+        model, data_dir = read_beside(model)
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)
+    whole.MergeFrom(more)
+    put_in_order(whole.graph)
+
+    def opened(piece: onnx.ModelProto) -> Any:
+        return _open(piece, replace(settings), data_dir, onnx.ModelProto())._session
+
+    return Session(CutSession(whole, opened, os.fspath(data_dir or "")), Budget(whole))
 
 
 def _proto(model: onnx.ModelProto | Path) -> onnx.ModelProto:
@@ -633,9 +660,11 @@ def _session(source: bytes | str, settings: SessionSettings, proto: onnx.ModelPr
         if most is not None and _is_short(text):
             raise own.short({}, text) from error
         unknown = "is not a registered function/op" in text
-        hint = "give the library of custom operators with --ort-ops LIB" if unknown else ""
+        hint = _GIVE if unknown else ""
         raise RunError(text, hint=hint) from error
 
+
+_GIVE = "give a library of custom operators with --ort-ops LIB, or functions for them with --ops X.py"
 
 _SOURCE = re.compile(
     r"\S+\.(?:h|hpp|cc|cpp|cu):\d+ (?:[^()]*::[^()]*\([^()]*\)(?: const)?(?: \[with [^\]]*\])? |\w+ )?"
@@ -672,6 +701,14 @@ def opened(model: onnx.ModelProto, tensors: Iterable[str], data_dir: Path | None
     return _load(model, settings, data_dir, onnx.ModelProto(graph=onnx.GraphProto(output=wanted)))
 
 
+def with_types(model: onnx.ModelProto, data_dir: Path | None) -> onnx.ModelProto:
+    """A model that says what the functions of the user's give; itself where none stands for a node of it."""
+    try:
+        return own_ops.typed(model, lambda whole, names: types_of(opened(whole, names, data_dir)))
+    except RunError:  # it does not run, which others say
+        return model
+
+
 def types_of(session: Session) -> dict[str, onnx.TypeProto]:
     """The types of a session's outputs; of tensors only."""
     return {name: onnx.TypeProto(tensor_type=kind) for name, kind in _types(session).items()}
@@ -696,7 +733,7 @@ def evaluate(model: onnx.ModelProto) -> list[Any] | None:
     External data that it refers to is relative to the root folder.
     """
     if _inline_bytes(model) <= _MEMO_BYTES:
-        return _evaluate(_unnamed(model).SerializeToString(), *runs_as())
+        return _evaluate(_unnamed(model).SerializeToString(), runs_as())
     return _run_once(model)
 
 
@@ -705,7 +742,7 @@ _MEMO = 8  # what is folded is proved next, and what stands beside it is often t
 
 
 @functools.lru_cache(maxsize=_MEMO)
-def _evaluate(model: bytes, libraries: tuple[str, ...], largest: int | None) -> list[Any] | None:
+def _evaluate(model: bytes, _: Runtime) -> list[Any] | None:
     found = _run_once(onnx.ModelProto.FromString(model))
     for array in found or ():
         if isinstance(array, np.ndarray):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.options.profile import Profile
 
-__all__ = ["Profile", "as_profile", "check_profile", "resolve_profiles", "text_of"]
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["Profile", "as_profile", "check_profile", "resolve_profiles", "shared_profiles", "text_of"]
 
 
 _GREATEST = 2**63 - 1
@@ -33,6 +37,30 @@ def resolve_profiles(
         for name, shape in inputs.items()
         if any(size < 0 for size in shape)
     }
+
+
+def shared_profiles(
+    infos: Sequence[onnx.ValueInfoProto], stated: Mapping[str, Profile]
+) -> dict[str, Profile]:
+    """Profiles, and those of further inputs whose dynamic dimensions are, by their names, the same.
+
+    Args:
+        infos: the inputs of a model.
+        stated: the profiles that there are.
+    """
+    shapes = {info.name: info.type.tensor_type.shape.dim for info in infos}
+    sizes = {
+        dim.dim_param: ends
+        for name, profile in stated.items()
+        for dim, ends in zip(shapes.get(name, ()), zip(*profile, strict=True), strict=False)
+        if dim.dim_param
+    }
+    found = dict(stated)
+    for name, dims in shapes.items():
+        ends = [sizes.get(dim.dim_param) if dim.dim_param else (dim.dim_value,) * 3 for dim in dims]
+        if name not in found and any(dim.dim_param for dim in dims) and all(ends):
+            found[name] = as_profile([*zip(*filter(None, ends), strict=True)])
+    return found
 
 
 def as_profile(shapes: Sequence[Sequence[int]]) -> Profile:

@@ -52,6 +52,7 @@ class Target:
         unsupported: ONNX operators without an importer.
         custom: operators of other domains that it takes, as `domain.Operator`.
         plugins: the plugins of its own library (libnvinfer_plugin), by the names of their nodes' operators.
+        own_plugins: the operators of plugins of the user's, as `Operator` or `domain.Operator`.
         advice: what to do about an operator that it does not take.
         lacks: features that it lacks, by the names that rules use.
         max_opset: the newest opset that it documents.
@@ -71,7 +72,8 @@ class Target:
         tool: the command that builds its engines: `trtexec`, or what takes the same flags.
         compiler: what the compiler that can be installed here is to it: its `own`; one of its `generation`,
             which takes and refuses the same models; or `none` of either.
-        miscomputes: what releases of it are known to compute wrongly, without a word, by the names of checks.
+        miscomputes: what it, or one of its releases, is known to compute wrongly, without a word, by the
+            names of checks: `miscomputes.toml`.
         since: the features and operators that it has from a later release on, each with that release.
         source: where the table is from.
     """
@@ -97,6 +99,7 @@ class Target:
     compiler: Compiler = "none"
     miscomputes: frozenset[str] = frozenset()
     since: Mapping[str, str] = field(default_factory=dict)
+    own_plugins: frozenset[str] = frozenset()
 
     @property
     def is_compiled_here(self) -> bool:
@@ -119,17 +122,21 @@ class Target:
         asked = names or [*self.formats][:1]
         return replace(self, formats={name: ops for name, ops in self.formats.items() if name in asked})
 
+    def with_plugins(self, names: Sequence[str]) -> Target:
+        """The same, beside plugins of the user's for operators."""
+        return replace(self, own_plugins=frozenset(names))
+
     def lacks_feature(self, name: str) -> bool:
-        """Whether it lacks a feature or an operator."""
-        return name in self.lacks or name in self.unsupported
+        """Whether it lacks a feature or an operator, or computes a construct wrongly."""
+        return name in self.lacks or name in self.unsupported or name in self.miscomputes
 
 
 @functools.cache
 def stated_features() -> frozenset[str]:
-    """The features and operators that the table of some target names, as lacking or as there."""
+    """The features and operators that the table of some target names, as lacking, there or miscomputed."""
     keys = ("lacks", "has", "unsupported", "supported")
     entries = (table.get(key, ()) for table in map(_table, NAMES) for key in keys)
-    return frozenset(name for names in entries for name in names)
+    return frozenset(name for names in (*entries, miscompute_table()) for name in names)
 
 
 @functools.cache
@@ -253,6 +260,7 @@ def _known(name: str) -> Target:
     return replace(
         base, name=name, title=f"TensorRT {name.rpartition('-')[2]}", since=since,
         unsupported=base.unsupported - gained, lacks=base.lacks - gained | later,
+        miscomputes=_miscomputed(name),
     )  # fmt: skip
 
 
@@ -284,7 +292,9 @@ def _target(name: str, data: Mapping[str, Any]) -> Target:
         explains=data.get("explains", base.explains if base else True),
         tool=data.get("tool", base.tool if base else "trtexec"),
         compiler=data.get("compiler", base.compiler if base else "none"),
-        miscomputes=frozenset(data.get("miscomputes", base.miscomputes if base else ())),
+        miscomputes=_miscomputed(name)
+        if name in NAMES
+        else frozenset(data.get("miscomputes", _known(data["like"]).miscomputes)),
         since=data.get("since", {}),
     )
 
@@ -306,6 +316,42 @@ def device_table() -> dict[str, Any]:
 def dla_table() -> dict[str, Any]:
     """What the deep learning accelerator of Jetson takes: `dla.toml`."""
     return tomllib.loads(Path(__file__).with_name("dla.toml").read_text("utf-8"))
+
+
+@dataclass(frozen=True, slots=True)
+class Miscompute:
+    """What releases compute wrongly, without a word.
+
+    Attributes:
+        since: the first release that does, `10.11`.
+        seen: those that were seen to, in words.
+        thread: the address of who says so.
+        right: the first release that does not any more; "" where none is known.
+    """
+
+    since: str
+    seen: str
+    thread: str
+    right: str = ""
+
+    def is_of(self, version: tuple[int, ...]) -> bool:
+        """Whether a release, or one of the releases of a generation, does."""
+        is_later = version_of(self.since)[: len(version)] <= version
+        return is_later and (not self.right or version < version_of(self.right))
+
+
+@functools.cache
+def miscompute_table() -> dict[str, Miscompute]:
+    """What releases compute wrongly, by the names of checks: `miscomputes.toml`."""
+    table = tomllib.loads(Path(__file__).with_name("miscomputes.toml").read_text("utf-8"))
+    return {name: Miscompute(**row) for name, row in table.items()}
+
+
+def _miscomputed(name: str) -> frozenset[str]:
+    """What a release computes wrongly, or one of those that a table of a generation is of."""
+    if name == COMPILER:
+        return frozenset()
+    return frozenset(what for what, one in miscompute_table().items() if one.is_of(version_of(name)))
 
 
 # -- a file of the user's ---------------------------------------------------------------------------

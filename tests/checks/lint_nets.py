@@ -95,6 +95,26 @@ def residual(activation: str, kind: str = "float16", weight: str = "wh") -> str:
 
 
 TANH = "k2 = Mul (k, halfh)  k3 = Tanh (k2)  k4 = Add (k3, oneh)  t0 = Mul (k2, k4)"
+SUMS = """(float[3, 4] x) => (y, z) {{ a = Constant <value_int = 0> ()  b = Constant <value_int = 1> ()
+    y = CumSum (x, a)  [l] z = CumSum {1} (x, {0}) }}"""
+
+BRANCHED = """(bool yes, float[1, 1, {sizes}] x, int64[4] size) => (y) {{ {before}
+    g = If (yes) <then_branch = one () => (float[1, 1, {sizes}] p) {{ p = Neg ({chosen}) }},
+                  else_branch = two () => (float[1, 1, {sizes}] q) {{ q = Abs ({chosen}) }}>
+    {behind}  [l] y = Resize <mode = "cubic"> (r, , , size) }}"""
+
+TURN = "{} = Transpose <perm = [0, 1, 3, 2]> ({})"
+
+SAMPLED = """(float[1, 16, 64] x, float[1, 4, 4, 2] p) => (y) {{ k = {0}  r = Transpose <perm = [0, 2, 1]> (k)
+    n1 = Constant <value_ints = [1, 64, 4, 4]> ()  i = Reshape (r, n1)  g = Tanh (p)
+    [l] e = GridSample (i, g)  n2 = Constant <value_ints = [1, 64, 16]> ()  y = Reshape (e, n2) }}"""
+
+REDUCED = """(float[{0}, 64, 32] x) => (y) {{ r = Transpose <perm = [0, 2, 1]> (x)
+    n1 = Constant <value_ints = [{0}, 32, 8, 8]> ()  i = Reshape (r, n1)
+    e = Conv <strides = [{1}, {1}], pads = [1, 1, 1, 1]> (i, wf)
+    n2 = Constant <value_ints = [{0}, 32, -1]> ()  k = Reshape (e, n2)
+    v = Transpose <perm = [0, 2, 1]> (k)  [l] q = MatMul (x, k)  p = Softmax (q)  y = MatMul (p, v) }}"""
+
 GROUPED = "v = DequantizeLinear <axis = 0> (wd, c, c0)"
 
 
@@ -167,6 +187,17 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         residual(TANH),
         residual("k2 = Sigmoid (k)  t0 = Mul (k, k2)"),
     ),
+    "cumsum-settings": (
+        SUMS.format("b", ""),
+        SUMS.format("a", "<exclusive = 1>"),
+    ),
+    "if-transposed": (
+        BRANCHED.format(before="", chosen="x", behind=TURN.format("r", "g"), sizes="H, W"),
+        BRANCHED.format(
+            before=TURN.format("f", "x"), chosen="f", behind="r = Identity (g)", sizes="H, W"),
+    ),
+    "deformable-samples": (SAMPLED.format("MatMul (x, mf)"), SAMPLED.format("Sigmoid (x)")),
+    "reduced-attention": (REDUCED.format(2, 2), REDUCED.format(1, 2)),
     "later-release": (
         "(float[1, 2, 4, 4, 4] x, float[1, 4, 4, 4, 3] g) => (y) { [l] y = GridSample (x, g) }",
         "(float[1, 2, 4, 4] x, float[1, 4, 4, 2] g) => (y) { [l] y = GridSample (x, g) }",

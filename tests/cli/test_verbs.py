@@ -90,7 +90,7 @@ def test_what_cannot_run_is_not_calibrated(folder: Path, onnxq) -> None:
         {
             "node": "product",
             "op": "MatMul",
-            "because": "not calibrated: it is or depends on com.example.Odd (its library: --ort-ops)",
+            "because": "not calibrated: it is or depends on com.example.Odd (--ort-ops LIB, --ops X.py)",
             "code": "not-calibrated",
             "by": "onnxq",
         }

@@ -56,7 +56,7 @@ def test_with_the_library_all_of_it_is() -> None:
     (accuracy,) = result.report["accuracy"]
     assert 25 < accuracy["sqnr_db"] < 60
     assert result.report["whole_model"][0]["verdict"] == "exact"
-    assert ort.custom_libraries() == ()
+    assert ort.runs_as().ort_ops == ()
 
 
 def test_many_tensors_of_it_are_probed_in_a_saved_model(monkeypatch: pytest.MonkeyPatch) -> None:

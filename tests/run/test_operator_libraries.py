@@ -34,7 +34,7 @@ def test_one_beside_is_named_without_a_folder(tmp_path: Path, monkeypatch: pytes
     name = library(tmp_path, "return 0;")
     assert onnxq.sanitize(NET, ort_ops=[name]).report["whole_model"] == []
     with ort.custom_ops([name]):
-        assert ort.custom_libraries() == (str(tmp_path / name),)
+        assert ort.runs_as().ort_ops == (str(tmp_path / name),)
 
 
 def test_no_process_that_has_loaded_one_opens_what_follows(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from onnxq.advice.advise import advise
+from onnxq.advice.causes import MISCOMPUTED
 from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.sizes import share_words, sizes_words
@@ -174,7 +175,8 @@ def _accuracy(report: Report) -> Iterator[str]:
 
 def _careful(page: Page, report: Report, advice: Advice) -> None:
     """What changes for who uses the model, or was taken for granted."""
-    lines = [one.said for one in advice.findings if one.weight == "told" and one.said not in advice.cause]
+    lines = [note for note in report.notes if MISCOMPUTED in note]
+    lines += [one.said for one in advice.findings if one.weight == "told" and one.said not in advice.cause]
     if report.runtime.original is not None:
         lines.append(say("not-in-runtime", why=report.runtime.original))
     lines += [f"right only where {assumption_words(one)}" for one in report.assumptions]
