@@ -86,6 +86,7 @@ BY_KEY = {
     **_keys("cli/pages/model.py", "a count by operator", "DequantizeLinear", "QuantizeLinear", "layers"),
     **_keys("cli/screen.py", "a variable of the environment", "COLUMNS"),
     **_keys("cli/verb.py", "a flag in front of the verb", "quiet", "verbose"),
+    **_keys("graph/infer.py", "the attributes of a node", "channels", "scales"),
     **_keys("pipeline/building.py", "a limit of the target", "slices-apart", "weight-codes"),
     **_keys("inspection/description.py", "a count by operator", "layers"),
     **_keys("pipeline/job.py", "a limit of the target", "weight-blocks"),

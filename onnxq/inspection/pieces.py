@@ -296,13 +296,12 @@ def _samples_of(
         for place in (1, 0, 2)
     ]
     tell("run", None, None)
-    whole = WholeModel(opened)
-    sizes = [one for shapes in filter(None, points) for one in whole.made_up(1, shapes=shapes)]
+    sizes = [one for shapes in filter(None, points) for one in WholeModel(opened, shapes=shapes).made_up(1)]
     if data is not None and ort.loads(opened.source, opened.data_dir):
         _, chosen, progress = open_data(data, specs_of(opened), asked, _SAMPLES, tell, "run")
         samples = [sample.feeds for sample in watched(chosen, progress)]
     else:
-        samples = sizes or whole.made_up(2)
+        samples = sizes or WholeModel(opened).made_up(2)
     return samples, sizes + samples * (samples is not sizes)
 
 

@@ -116,13 +116,19 @@ class WholeModel:
     """The original model, run once for each of its decisions, to compare rewritten ones with."""
 
     def __init__(
-        self, model: Model, fixed: Mapping[str, np.ndarray] | None = None, *, stated: bool = False
+        self,
+        model: Model,
+        fixed: Mapping[str, np.ndarray] | None = None,
+        *,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        stated: bool = False,
     ) -> None:
         """Takes the original.
 
         Args:
             model: the original.
             fixed: the values of inputs that are constants in the rewritten ones.
+            shapes: of inputs, where they are given.
             stated: whether the user states sizes or values, with which a branch that never runs may not load.
         """
         self._fixed = dict(fixed or {})
@@ -131,7 +137,8 @@ class WholeModel:
         # what onnxruntime takes functions of other opsets for is not what they are
         found = inlining(model.source)
         self._source = found.model if found.converted else model.source
-        self._inputs = [(one.name, one.dtype, one.shape) for one in model.inputs]
+        given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+        self._inputs = [(one.name, one.dtype, given.get(one.name, one.shape)) for one in model.inputs]
         self._data_dir = model.data_dir
         self._runs: list[tuple[dict[str, np.ndarray], list[Any]]] = []  # what it was fed, and gave
         self._feeds: dict[str, np.ndarray] = {}  # what it was fed last
@@ -277,21 +284,8 @@ class WholeModel:
         return ""
 
     @made_up()
-    def made_up(
-        self,
-        count: int,
-        assumed: Mapping[str, int] | None = None,
-        shapes: Mapping[str, Sequence[int]] | None = None,
-    ) -> list[dict[str, np.ndarray]]:
-        """So many samples like those that the original runs on; none where it runs on none.
-
-        Args:
-            count: how many.
-            assumed: sizes of dynamic dimensions.
-            shapes: the shapes of inputs, where they are given.
-        """
-        given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-        self._inputs = [(name, dtype, given.get(name, shape)) for name, dtype, shape in self._inputs]
+    def made_up(self, count: int, assumed: Mapping[str, int] | None = None) -> list[dict[str, np.ndarray]]:
+        """So many samples like those that the original runs on, at sizes that are assumed; or none."""
         self._run_original(assumed or {})
         generator, decided = np.random.default_rng(0), {name for one in self._decided for name in one}
         return [
