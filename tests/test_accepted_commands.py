@@ -146,7 +146,7 @@ def test_what_a_check_states_is_taken() -> None:
         ("onnxq quantize m.onnx --method minmax --percentile 99", False),
         ("onnxq quantize m.onnx --calib", False),
         ("onnxq sanitize m.onnx --pairs adopt", False),
-        ("onnxq sanitize m.onnx --batch 1:2:3", False),
+        ("onnxq sanitize m.onnx --batch 1:2:3", True),
         ("onnxq sharpen m.onnx", False),
         ("onnxq rules explain --message 'it failed'", True),
         ("onnxq pieces split m.onnx --at-op Conv", True),
@@ -265,12 +265,12 @@ def test_a_batch_that_is_baked_in_is_not_told_to_be_larger(tmp_path: Path) -> No
     assert not refused(free.command, tmp_path, "x.npz")
 
 
-def test_a_fixed_batch_has_no_cure_that_is_refused(tmp_path: Path) -> None:
+def test_a_fixed_batch_is_made_dynamic(tmp_path: Path) -> None:
     onnx.save(conv("first", 16, "1"), tmp_path / "net.onnx")
     np.savez(tmp_path / "x.npz", x=np.ones((8, 16, 8, 8), np.float32))
     ran = run(tmp_path, "quantize", "net.onnx", "--calib", "x.npz", "--batch", "1:4:8")
-    assert ran.code == 2
-    assert "--shape" not in ran.err
+    assert ran.code == 0
+    assert "--minShapes=x:1x16x8x8 --optShapes=x:4x16x8x8 --maxShapes=x:8x16x8x8" in ran.out
 
 
 @pytest.mark.parametrize("verb", ["quantize", "sanitize"])

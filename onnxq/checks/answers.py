@@ -75,12 +75,14 @@ class TargetAnswer:
         plugins: the nodes that plugins of the target's own library compute.
         repairs: what rules repair of it, or would, and no check of the file says.
         report: what `sanitize` makes of it.
+        compiled: whether NVIDIA's compiler was asked, and takes it as it is.
     """
 
     refused: Sequence[NotTaken]
     plugins: Sequence[NotTaken]
     repairs: Sequence[RepairedConstruct]
     report: Report
+    compiled: bool = False
 
 
 @dataclass(frozen=True)

@@ -356,7 +356,8 @@ def _of_file(
     repaired = repairs_of(model, report, load_rules(repairs.rules))
     lint, repaired = advised(lint if target.explicit else [], repaired)
     refused = [*unsupported(model, target), *own_functions(model, target)]
-    of_target = TargetAnswer(refused, plugin_nodes(model, target), repaired, report)
+    compiled = engines is not None and engines[0].status == "compiled"
+    of_target = TargetAnswer(refused, plugin_nodes(model, target), repaired, report, compiled)
     failed = engines is not None and engines[0].status == "failed"
     deciding = deciding_inputs(model) if failed else ()
     of_runtimes = RuntimeAnswer(model, report.runtime, engines, beyond, deciding, sizes_made_up)

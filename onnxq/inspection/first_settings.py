@@ -30,7 +30,7 @@ _WIDTH = 100
 _EXAMPLES: Mapping[str, str] = {
     "rules": '["my_rules"]', "enable": '["unfuse_gelu"]', "skip": '["unfuse_gelu"]',
     "accept": '["unfuse_gelu"]',
-    "ort_ops": '["libops.so"]', "largest": '"8GB"',
+    "plugin": '["my.domain.MyOp"]', "ort_ops": '["libops.so"]', "ops": '["my_ops.py"]', "largest": '"8GB"',
     "shape": '{x = "1x3x224x224"}', "assume": "{N = 1}", "freeze": "{k = [1, 2]}",
     "batch": '"1:8:32"',
     "data": '"images"', "data_loader_script": '"load.py:load_data"', "input_name": '{x = "image"}',

@@ -103,7 +103,7 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
                      "number_format", "keep_float", "keep_float_op", "loud", "scale_form", "cache", "plan",
                      "profiles", "profile_weights"),
             config=True,
-            first=_flags("output target shape batch assume freeze rules body prove keep-fp32 calib"),
+            first=_flags("output target shape batch assume freeze rules body prove calib"),
         ),
         "calibrate": Verb(
             (*_CALIBRATED, Division, *_MODEL, Runtime),
@@ -183,8 +183,8 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
     "Settings and words": {
         "init": Verb((DataPlace,), without=("script",)),
         "help": Verb(),
-        "rules list": Verb((Repairs,), without=("target", *_REPAIRING)),
-        "rules explain": Verb((Repairs,), without=_REPAIRING),
+        "rules list": Verb((Repairs,), without=("target", "plugin", *_REPAIRING)),
+        "rules explain": Verb((Repairs,), without=("plugin", *_REPAIRING)),
         "rules page": Verb(),
         "rules test": Verb(),
     },

@@ -213,3 +213,16 @@ def test_an_image_is_compiled_at_a_size_at_which_something_comes_out(tmp_path: P
          f"<float[1, 3, 8, 8] w = {{{weights}}}> {{ y = Conv <strides = [8, 8]> (x, w) }}")  # fmt: skip
     profiles = onnxq("check", "net.onnx", "--json").json()["engine"]["profiles"]
     assert profiles["x"][1] == [1, 3, 64, 64]
+
+
+@pytest.mark.parametrize(("rows", "width", "code", "severity"), [(1, 16, 0, "note"), (4, 8, 1, "error")])
+def test_a_form_that_the_compiler_takes_is_a_note(
+    rows: int, width: int, code: int, severity: str, tmp_path: Path, onnxq
+) -> None:
+    """Whether there is a kernel of an Attention is decided by its sizes: the compiler's word counts."""
+    given = f"(float[1, 4, {rows}, {width}] q, float[1, 4, 32, {width}] k, float[1, 4, 32, {width}] v"
+    rest = f"float[1, 1, 1, 32] m) => (float[1, 4, {rows}, {width}] y)"
+    save(tmp_path, f"{given}, {rest} {{ [a] y = Attention (q, k, v, m) }}", opset=23)
+    ran = onnxq("check", "net.onnx", "--json")
+    assert ran.code == code, ran.err
+    assert {one["severity"] for one in ran.json()["findings"] if one["node"] == "a"} == {severity}

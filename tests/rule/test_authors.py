@@ -70,7 +70,7 @@ def test_an_example_that_speaks_of_nothing_fails(tmp_path: Path, fires: str, say
         ("return {'v': x}", "keys are output numbers, 0 to 1; 'v' is none of TopK"),
         ("return {0: 'x'}", "this is str for output 0"),
         ("return x.shape[0] + None", "the rule raised TypeError"),
-        ("return node.op_type", "it has assumed, attr, attrs, bodies, body, domain"),
+        ("return node.op_type", "it has alike, assumed, attr, attrs, bodies, body, domain"),
         ("return node.imputs", "did you mean 'inputs'"),
         ("return op.TopkK(x, k)", "did you mean 'TopK'"),
         ("return {0: op.Identity(x)}", "its proof fails: "),

@@ -70,7 +70,7 @@ def test_layers_in_front_of_it_and_behind_it_are_int8(ops: Path, batch: int | st
     known = onnxq.quantize(net(own=False, batch=batch), samples(), **how)
     assert formats(own) == formats(known) == {"first": "int8", "second": "int8"}
     (one,), (other,) = own.report.accuracy, known.report.accuracy
-    assert one.sqnr_db == pytest.approx(other.sqnr_db, abs=0.05)
+    assert one.sqnr_db == pytest.approx(other.sqnr_db, abs=0.2)
     assert own.report.calibration.not_run == {}
     assert "Leak" in [node.op_type for node in own.model.graph.node]
 

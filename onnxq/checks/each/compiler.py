@@ -42,6 +42,8 @@ def unsupported(answer: TargetAnswer) -> Iterator[Fact]:
 NEAR_MISS = stated("near-miss", needs="target", severity="error")
 _HARMLESS = "one-element-scales"
 """The target takes them without harm, as the checks of pairs know."""
+_BY_SIZES = ("attention-forms", "loop-forms", "tensor-scatter-forms")
+"""Sizes decide, too, whether the target takes them: where the compiler does, the table is not believed."""
 
 
 @check("repairable", needs="target", severity="error")
@@ -53,6 +55,8 @@ def repairable(answer: TargetAnswer) -> Iterator[Fact]:
             continue
         row = "repairable" if isinstance(repair.entry, Change) else "near-miss"
         values = {"reason": repair.reason, "advice": repair.advice}
+        if answer.compiled and repair.rule.lacks in _BY_SIZES:
+            row, values["severity"] = "repairable.taken", "note"
         if repair.rule.lacks == _HARMLESS:
             values["severity"] = "note"
         op = "" if repair.node is None else repair.node.op
