@@ -167,5 +167,5 @@ EXAMPLES = [
     Skips(_net("r = Round (x)  c = Clip (r, o, k)  q = Cast <to = 2> (c)  y = Cast <to = 1> (q)")),
     Skips(_net("r = Round (x)  q = Cast <to = 2> (r)  y = Cast <to = 1> (q)")),
     Skips(_net("y = Cast <to = 1> (u)")),
-    Skips(_net("t = Transpose (p)  y = Cast <to = 1> (t)", out="float[6] y")),
+    Skips(_net("m = Transpose (p)  y = Cast <to = 1> (m)", out="float[6] y")),
 ]
