@@ -133,8 +133,8 @@ def _is_whole(tensor: Tensor | None) -> bool:
 
 def _net(body: str, out: str = "y", opset: int = 17) -> str:
     return f"""<ir_version: 10, opset_import: ["" : {opset}]>
-    g (float[N, 2, 4] x, uint8[N, 2, 4] u) => ({out}) <float o = {{0}}, float t = {{255}}, float k = {{256}}, float z = {{3}},
-        int64[6] p = {{0, 0, 1, 0, 0, 1}}, uint8 v = {{3}}> {{ {body} }}"""
+    g (float[N, 2, 4] x, uint8[N, 2, 4] u) => ({out}) <float o = {{0}}, float t = {{255}}, float k = {{256}}, float h = {{254.5}}, float z = {{3}},
+        int64[6] p = {{0, 0, 1, 0, 0, 1}}, uint8 v = {{3}}, float[3] s = {{1, 1, 2}}> {{ {body} }}"""
 
 
 EXAMPLES = [
@@ -163,9 +163,30 @@ EXAMPLES = [
         _net("c = Clip (x, o, t)  r = Round (c)  q = Cast <to = 2> (r)  y = Cast <to = 1> (q)"),
         becomes="c = Clip (x, 0.0, 255.0); y = Round (c)",
     ),
+    Fires(
+        _net(
+            "i = Cast <to = 1> (u)  a = Add (i, z)  c = Clip (a, o, t)  q = Cast <to = 2> (c)  y = Cast <to = 1> (q)"
+        ),
+        becomes="i = Cast <to = 1> (u); a = Add (i, 3.0); y = Clip (a, 0.0, 255.0)",
+    ),
+    Fires(
+        _net(
+            'r = Round (x)  c = Clip (r, o, t)  q = Cast <to = 2> (c)  n = Resize <mode = "nearest"> (q, , s)'
+            "  y = Cast <to = 1> (n)"
+        ),
+        gone="Cast",
+    ),
+    Skips(
+        _net(
+            'r = Round (x)  c = Clip (r, o, t)  q = Cast <to = 2> (c)  n = Resize <mode = "linear"> (q, , s)'
+            "  y = Cast <to = 1> (n)"
+        )
+    ),
+    Skips(_net("a = Add (x, z)  c = Clip (a, o, t)  q = Cast <to = 2> (c)  y = Cast <to = 1> (q)")),
     Skips(_net("c = Clip (x, o, t)  q = Cast <to = 2> (c)  y = Cast <to = 1> (q)")),
     Skips(_net("r = Round (x)  c = Clip (r, o, k)  q = Cast <to = 2> (c)  y = Cast <to = 1> (q)")),
     Skips(_net("r = Round (x)  q = Cast <to = 2> (r)  y = Cast <to = 1> (q)")),
+    Skips(_net("r = Round (x)  c = Clip (r, o, h)  q = Cast <to = 2> (c)  y = Cast <to = 1> (q)")),
     Skips(_net("y = Cast <to = 1> (u)")),
     Skips(_net("m = Transpose (p)  y = Cast <to = 1> (m)", out="float[6] y")),
 ]
