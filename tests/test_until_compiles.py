@@ -92,7 +92,7 @@ def cut(model: onnx.ModelProto, folder: Path, data: Any = None, **options: Any) 
     """The pieces, written."""
     path = folder / "net.onnx"
     onnx.save(model, path)
-    pieces = onnxq.split(path, data, until_compiles=True, target="tensorrt-rtx", **options)
+    pieces = onnxq.split(path, data, until_compiles=True, **{"target": "tensorrt-rtx", **options})
     *_, manifest = pieces.save(folder / "cut", force=True)
     return pieces.manifest, manifest
 
@@ -133,6 +133,15 @@ def test_what_compiles_is_one_piece(tmp_path: Path) -> None:
     assert document.until is not None
     assert (document.until.whole, document.until.compilations, document.until.repairs) == ("", 1, 0)
     check(document, manifest, rows(2))
+
+
+@needs_compiler
+def test_what_the_target_takes_and_the_compiler_here_does_not(tmp_path: Path) -> None:
+    model = net("(float[2, 8] x) => (int64[2, K] y) { a = MatMul (x, w)  y = NonZero (a) }")
+    for target, notes in (("tensorrt-11", 1), ("tensorrt-rtx", 0)):
+        document, _ = cut(model, tmp_path, target=target)
+        assert len(document.pieces) == 2
+        assert len([one for one in document.notes if "takes NonZero, and needs no cut there" in one]) == notes
 
 
 @needs_compiler

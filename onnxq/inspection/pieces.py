@@ -50,6 +50,7 @@ from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
 from onnxq.pipeline.compiler import check_device
 from onnxq.pipeline.job import Job
+from onnxq.pipeline.not_taken import beyond_compiler
 from onnxq.rewrite.whole import WholeModel
 from onnxq.run import ort, trt
 from onnxq.run.compare import OutputAccuracy, compare_models
@@ -280,7 +281,9 @@ def _until_compiles(opened: Model, data: DataSource | None, asked: Options, tell
         )
     )  # fmt: skip
     hint = freeze_hint(opened.source) if around.refused.keys() & {*uncounted} else ""
-    notes = filter(None, ["" if samples else noted("pieces.not-run"), hint])
+    ops = ", ".join(dict.fromkeys(beyond_compiler(opened, target).values()))
+    beyond = noted("pieces.beyond", target=target.title, ops=ops) if ops else ""
+    notes = filter(None, ["" if samples else noted("pieces.not-run"), beyond, hint])
     manifest = replace(made.manifest, pieces=pieces, until=until, notes=(*made.manifest.notes, *notes))
     return replace(made, manifest=manifest)
 

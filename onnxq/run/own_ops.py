@@ -333,6 +333,8 @@ def _called(node: onnx.NodeProto, given: Sequence[np.ndarray | None]) -> list[np
     arrays = [np.asarray(one) for one in (found if isinstance(found, tuple | list) else (found,))]
     if len(arrays) < len(node.output):
         raise _failed(node, f"it gives {len(arrays)} of {len(node.output)} outputs")
+    if odd := [one.dtype.name for one in arrays if one.dtype.kind in "OU"]:
+        raise _failed(node, f"it gives an array of {odd[0]}, which is no tensor of numbers")
     floats = [one.dtype for one in given if one is not None and one.dtype.kind == "f"]
     if floats and np.float64 not in floats:
         arrays = [one.astype(floats[0]) if one.dtype == np.float64 else one for one in arrays]

@@ -171,6 +171,7 @@ def test_for_the_compiler_it_is_cut_out(ops: Path, tmp_path: Path) -> None:
         ("def Leak(x, slope):\n    return x[:, :4]\n", "relu|second|leak"),
         ("def Leak(x):\n    return x\n", "TypeError: .*slope"),
         ("def Leak(x, slope):\n    return ()\n", "0 of 1 outputs"),
+        ("def Leak(x, slope):\n    return 'text'\n", "array of str128, which is no tensor of numbers"),
         ("Leak = 3\n", "no function"),
         ("def Leak(:\n", "SyntaxError"),
     ],
