@@ -254,6 +254,9 @@ class _Asked:
         target = "" if target == DEFAULT else target
         feeding = shlex.join(kept(parts, "data"))
         compiles = trt.installed() is not None and load_target(self.groups.repairs.target).is_compiled_here
+        compiles &= all(
+            tensor.dtype is not None for tensor in model.tensors().values()
+        )  # else no cut has types
         return Checked(str(path), target, self.place, self.flags, feeding, _takes(model), compiles)
 
 

@@ -97,7 +97,7 @@ class Repairs(
     Group,
     title="Graph",
     table="repair",
-    examples=("--target tensorrt-8.6 --rules my_rules/", "--rules my_rules/"),
+    examples=("--target tensorrt-8.6 --rules my_rules/", "--rules my_rules/", "--target tensorrt-8.6"),
 ):
     """How a model is repaired, and what for.
 
