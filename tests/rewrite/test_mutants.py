@@ -298,6 +298,12 @@ MUTANTS: dict[str, list[tuple[str, str]]] = {
         ("op.Add(y, added)", "op.Sub(y, added)"),
         ("*([] if bias is None else [bias])", ""),
         (", **attributes)", ")"),
+        ("op.Clip(y, *(", "op.Clip(y, *reversed("),
+        ('"Clip" and node.opset >= 11', '"Clip" and node.opset >= 99'),
+        ('"Clip" and node.opset >= 11', '"Clip" and node.opset >= 7'),
+        ('("alpha", "beta")', '("beta", "alpha")'),
+        ("**dict(zip(_PARAMETERS[name], numbers, strict=True))", ""),
+        ("if not name:", "if True:"),
     ],
     "unfuse_gemm": [
         ("getattr(op, name)(y, **parameters) if name else y", "y"),
@@ -381,10 +387,16 @@ CASES = [(rule, number) for rule, mutants in MUTANTS.items() for number in range
 
 
 def mutated(name: str, number: int, folder: Path) -> Rule:
-    """A built-in rule with one of its mutations."""
+    """A built-in rule with one of its mutations, which may be in a helper that it imports."""
     old, new = MUTANTS[name][number]
     text = (builtin_dir() / f"{name}.py").read_text("utf-8")
     code, examples = text.split("EXAMPLES = [", 1)
+    for helper in () if old in code else builtin_dir().glob("_*.py"):
+        if f"from {helper.stem} import" in code and old in (helped := helper.read_text("utf-8")):
+            assert helped.count(old) == 1, f"{old!r} is in {helper.name} {helped.count(old)} times"
+            (folder / f"{helper.stem}_broken.py").write_text(helped.replace(old, new))
+            old, new = f"from {helper.stem} import", f"from {helper.stem}_broken import"
+            break
     assert code.count(old) == 1, f"{old!r} is in {name} {code.count(old)} times"
     (folder / f"{name}_broken.py").write_text(
         code.replace(old, new).replace(f"def {name}(", f"def {name}_broken(") + "EXAMPLES = [" + examples
