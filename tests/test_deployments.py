@@ -143,6 +143,8 @@ def test_sizes_that_nobody_stated_and_at_which_the_model_does_not_run_are_left_o
 @pytest.mark.parametrize(
     ("options", "says", "hint"),
     [
+        ({"batch": (1, 2, 3), "shapes": {"input_ids": (1, "S"), "attention_mask": (1, "S")}},
+         "--batch 1:2:3: no input has a dynamic batch", "with a dynamic batch"),
         ({"profiles": {"input_ids": ((1, 4), (1, 8), (1, 2))}}, "is not min <= opt <= max", "MIN:OPT:MAX"),
         ({"profiles": {"ids": ((1, 4),) * 3}}, "no input 'ids'", "did you mean 'input_ids'"),
         ({"batch": "many"}, "batch", ""),

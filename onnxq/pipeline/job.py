@@ -218,7 +218,7 @@ class Job:
         `fixed`: the values of inputs that are constants now.
         """
         made = None
-        if self.inputs.batch:
+        if self.inputs.batch and not self._has_fixed_batch():
             was = WholeModel(self.model, fixed, stated=True)
             made = stated_batch(self._file, was, self.input_specs(), self.inputs.batch)
         if made is None:
@@ -226,6 +226,14 @@ class Job:
         batch, model, change = made
         whole = None if self.whole is None else WholeModel(Model(model.to_proto(), None, model.data_dir))
         return replace(self, model=model, whole=whole, batch=batch, rewrites=RewriteReport([change]))
+
+    def _has_fixed_batch(self) -> bool:
+        """Whether the user gives a size to a first dimension that is dynamic in the file."""
+        own = {one.name: one.shape for one in _opened(self.source).inputs if one.shape}
+        return any(
+            spec.shape and isinstance(spec.shape[0], int) and not isinstance(own.get(spec.name, (1,))[0], int)
+            for spec in self.input_specs()
+        )
 
     def _fresh(self) -> Model:
         """The model as the rules are given it, once more: without the pairs that were taken out."""
