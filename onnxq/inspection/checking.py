@@ -253,10 +253,11 @@ class _Asked:
             parts[-1].append(word)
         target = "" if target == DEFAULT else target
         feeding = shlex.join(kept(parts, "data"))
-        compiles = trt.installed() is not None and load_target(self.groups.repairs.target).is_compiled_here
-        compiles &= all(
-            tensor.dtype is not None for tensor in model.tensors().values()
-        )  # else no cut has types
+        compiles = (
+            trt.installed() is not None
+            and load_target(self.groups.repairs.target).is_compiled_here
+            and all(one.dtype is not None for one in model.tensors().values())  # else no cut has types
+        )
         return Checked(str(path), target, self.place, self.flags, feeding, _takes(model), compiles)
 
 

@@ -281,8 +281,8 @@ def _until_compiles(opened: Model, data: DataSource | None, asked: Options, tell
         )
     )  # fmt: skip
     hint = freeze_hint(opened.source) if around.refused.keys() & {*uncounted} else ""
-    ops = ", ".join(dict.fromkeys(beyond_compiler(opened, target).values()))
-    beyond = noted("pieces.beyond", target=target.title, ops=ops) if ops else ""
+    ops = dict.fromkeys(beyond_compiler(opened, target).values())
+    beyond = noted("pieces.beyond", target=target.title, ops=", ".join(ops)) if ops else ""
     notes = filter(None, ["" if samples else noted("pieces.not-run"), beyond, hint])
     manifest = replace(made.manifest, pieces=pieces, until=until, notes=(*made.manifest.notes, *notes))
     return replace(made, manifest=manifest)

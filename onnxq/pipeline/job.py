@@ -217,10 +217,14 @@ class Job:
 
         `fixed`: the values of inputs that are constants now.
         """
-        made = None
-        if self.inputs.batch and not self._has_fixed_batch():
-            was = WholeModel(self.model, fixed, stated=True)
-            made = stated_batch(self._file, was, self.input_specs(), self.inputs.batch)
+        if not self.inputs.batch or self._has_fixed_batch():
+            return self
+        made = stated_batch(
+            self._file,
+            WholeModel(self.model, fixed, stated=True),
+            self.input_specs(),
+            self.inputs.batch,
+        )
         if made is None:
             return self
         batch, model, change = made
@@ -229,10 +233,9 @@ class Job:
 
     def _has_fixed_batch(self) -> bool:
         """Whether the user gives a size to a first dimension that is dynamic in the file."""
-        own = {one.name: one.shape for one in _opened(self.source).inputs if one.shape}
         return any(
-            spec.shape and isinstance(spec.shape[0], int) and not isinstance(own.get(spec.name, (1,))[0], int)
-            for spec in self.input_specs()
+            spec.shape and own.shape and isinstance(spec.shape[0], int) and not isinstance(own.shape[0], int)
+            for spec, own in zip(self.input_specs(), _opened(self.source).inputs, strict=True)
         )
 
     def _fresh(self) -> Model:
